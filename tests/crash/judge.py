@@ -7,6 +7,7 @@ be in the log or not; one that was acknowledged must be.
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -21,7 +22,7 @@ from ramify.testing import oracle
 from ramify.testing.paging import every
 from tests.crash.tree import Tree, is_keyed, parent_of
 from tests.crash.witness import Line, Said
-from tests.crash.worker import RUN_NAME, Body
+from tests.crash.worker import RUN_NAME
 
 
 def in_between(store: Store, tree: Tree, lines: Sequence[Line] = ()) -> list[str]:
@@ -63,7 +64,7 @@ class _Account:
                 self._events[event.task].append(event)
             after = page.after
         self._rows = {row.id: row for row in rows if not self._is_duplicate(row)}
-        self._names = {row.id: Body.decode(row.body).name for row in self._rows.values()}
+        self._names = {row.id: json.loads(row.body) for row in self._rows.values()}
         self._times = Counter(self._names.values())
         self._all = {row.id: row for row in rows}
         self._values = store.reads.context(run, limit=PAGE_LIMIT)
@@ -123,7 +124,7 @@ class _Account:
         for row in self._all.values():
             if row.id not in self._rows:
                 holder = msgspec.json.decode(self._events[row.id][0].value or b"null")
-                if holder != {"duplicate_of": kept[Body.decode(row.body).name]}:
+                if holder != {"duplicate_of": kept[json.loads(row.body)]}:
                     yield f"task {row.id} was skipped for {holder}"
 
     def commits(self, lines: Sequence[Line]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import Advanced, NewRun, Order, RunState
 from ramify.model.task import NewTasks
 from ramify.store.contract import Store
-from tests.crash.tree import KINDS, Node, Tree, Way, is_keyed, kind_of
+from tests.crash.tree import KINDS, Node, Tree, Way, kind_of
 from tests.crash.witness import Said, Witness
 
 RUN_NAME = "tree"
@@ -45,24 +45,6 @@ def go_on(error: StoreUnavailable, store: Store) -> Store:
 
 
 @dataclass
-class Body:
-    """The arguments of a task: its node, and the join slot that its own gather takes over."""
-
-    name: str
-    outer: tuple[int, int] | None = None
-
-    def encode(self) -> bytes:
-        """As stored."""
-        return json.dumps([self.name, self.outer]).encode()
-
-    @classmethod
-    def decode(cls, body: bytes) -> Body:
-        """The inverse of `encode`."""
-        name, outer = json.loads(body)
-        return cls(name, tuple(outer) if outer is not None else None)
-
-
-@dataclass
 class _Outcome:
     """What a part will say: the events of its tasks and what follows from them."""
 
@@ -73,7 +55,7 @@ class _Outcome:
     later: list[int] = field(default_factory=list)
     publish: list[int] = field(default_factory=list)
     sets: list[SetValue] = field(default_factory=list)
-    withheld: set[int] = field(default_factory=set)
+    heirs: dict[int, int] = field(default_factory=dict)
 
 
 class Worker:
@@ -131,7 +113,7 @@ class Worker:
         """The run of the tree, begun if nobody did yet."""
         first = self._reserve(1 + len(self._tree.roots))
         run = NewRun(first, RUN_NAME, order=self._order)
-        roots = self._group("node", first + 1, [Body(name) for name in self._tree.roots], None)
+        roots = self._group("node", first + 1, self._tree.roots, None)
         return self.send(lambda store: store.start(run, [roots])).run.id
 
     # working
@@ -181,7 +163,7 @@ class Worker:
 
     def _run(self, claim: Claim) -> None:
         """Run the tasks of a claim and hand them in, in one commit or in several."""
-        bodies = {task: Body.decode(body) for task, body in zip(claim.tasks, claim.bodies, strict=True)}
+        names = {task: json.loads(body) for task, body in zip(claim.tasks, claim.bodies, strict=True)}
         past = {task: claim.history[task].events if task in claim.history else 0 for task in claim.tasks}
         waiting = list(claim.tasks)
         while waiting:
@@ -190,7 +172,7 @@ class Worker:
             outcome = _Outcome()
             for task in chosen:
                 self._witness.say(Said.START, self.process, token=claim.token, tasks=(task,))
-                if not self._attempt(outcome, claim, task, bodies[task], past[task]):
+                if not self._attempt(outcome, claim, task, names[task], past[task]):
                     return
             # What was set back and does not come back later stays in this claim, and is tried again in it.
             waiting += (t for t, s in zip(outcome.tasks, outcome.statuses, strict=True) if self._stays(outcome, t, s))
@@ -203,21 +185,21 @@ class Worker:
     def _stays(outcome: _Outcome, task: int, status: Status) -> bool:
         return not status.is_end and task not in outcome.later
 
-    def _attempt(self, outcome: _Outcome, claim: Claim, task: int, body: Body, past: int) -> bool:
+    def _attempt(self, outcome: _Outcome, claim: Claim, task: int, name: str, past: int) -> bool:
         """Add what one attempt came to; False when the claim turned out to be void."""
-        node = self._tree.nodes[body.name]
+        node = self._tree.nodes[name]
         status = node.events[past]
         outcome.tasks.append(task)
         outcome.statuses.append(status)
         if status is Status.DONE:
-            outcome.sets.append(SetValue(task, body.name, b"%d" % task))
+            outcome.sets.append(SetValue(task, name, b"%d" % task))
         if not status.is_end:
             if status is Status.DEFERRED or self._chance.random() < 0.5:
                 outcome.later.append(task)
         elif node.children and node.way is Way.STAGE:
             return self._stage(outcome, claim, task, node)
         elif node.children:
-            self._fan_out(outcome, task, node, body.outer)
+            self._fan_out(outcome, task, node)
         return True
 
     def _commit(self, claim: Claim, outcome: _Outcome, *, last: bool) -> bool:
@@ -232,7 +214,7 @@ class Worker:
             joins=outcome.joins,
             later=[Later(outcome.later, due)] if outcome.later else (),
             publish=outcome.publish,
-            withheld=frozenset(outcome.withheld),
+            heirs=outcome.heirs,
             sets=outcome.sets,
         )
         ends = tuple(t for t, s in zip(outcome.tasks, outcome.statuses, strict=True) if s.is_end)
@@ -261,45 +243,38 @@ class Worker:
 
     # children
 
-    def _reserve(self, count: int) -> int:
-        """The first of some fresh ids, from a block that is renewed when it runs out."""
-        if len(self._ids) < count:
+    def _reserve(self, count: int, above: int = 0) -> int:
+        """The first of some fresh ids above one, from a block that is renewed when it runs out."""
+        if len(self._ids) < count or self._ids[0] <= above:
             first = self.send(lambda store: store.reserve(ID_BLOCK))
             self._ids = range(first, first + ID_BLOCK)
         taken, self._ids = self._ids[:count], self._ids[count:]
         return taken[0]
 
-    def _group(self, kind: str, first: int, bodies: Sequence[Body], parent: int | None, **more: Any) -> NewTasks:
+    def _group(self, kind: str, first: int, names: Sequence[str], parent: int | None, **more: Any) -> NewTasks:
         keyed = kind == "keyed"
         return NewTasks(
             first,
             kind,
-            [body.encode() for body in bodies],
+            [json.dumps(name).encode() for name in names],
             parent,
-            keys=[key_bytes(body.name) for body in bodies] if keyed else None,
+            keys=[key_bytes(name) for name in names] if keyed else None,
             hold=Hold.ONCE if keyed else Hold.LABEL,
             **more,
         )
 
-    def _fan_out(self, outcome: _Outcome, task: int, node: Node, outer: tuple[int, int] | None) -> None:
+    def _fan_out(self, outcome: _Outcome, task: int, node: Node) -> None:
         """Children in the commit itself, with a gather that waits for them if the node wants one."""
-        first = self._reserve(len(node.children) + 1)
+        first = self._reserve(len(node.children) + 1, above=task)
         join = first if node.gather is not None else None
         if node.gather is not None:
-            place: dict[str, Any] = {}
-            if outer is not None:
-                # The gather arrives at the outer join in the place of its parent.
-                outcome.withheld.add(task)
-                place = {"join": outer[0], "slot": outer[1]}
+            # Where the parent is waited for, the gather arrives in its stead.
+            outcome.heirs[task] = first
             outcome.joins.append(NewJoins.one(first, len(node.children)))
-            outcome.children.append(self._group("gather", first, [Body(node.gather, outer)], task, waits=True, **place))
+            outcome.children.append(self._group("gather", first, [node.gather], task, waits=True))
         at = 0
         for kind, names in _by_kind(node.children):
-            # A keyed child may belong to several joins, so it has no single slot to hand on.
-            bodies = [
-                Body(name, None if join is None or is_keyed(name) else (join, at + i)) for i, name in enumerate(names)
-            ]
-            outcome.children.append(self._group(kind, first + 1 + at, bodies, task, join=join, slot=at))
+            outcome.children.append(self._group(kind, first + 1 + at, names, task, join=join, slot=at))
             at += len(names)
 
     def _stage(self, outcome: _Outcome, claim: Claim, task: int, node: Node) -> bool:
@@ -308,7 +283,7 @@ class Worker:
         for kind, names in _by_kind(node.children):
             outcome.publish.append(first)
             for piece in (names[i : i + 4] for i in range(0, len(names), 4)):
-                if not self._stage_piece(claim.token, self._group(kind, first, [Body(name) for name in piece], task)):
+                if not self._stage_piece(claim.token, self._group(kind, first, piece, task)):
                     self._witness.say(Said.REFUSED, self.process, token=claim.token)
                     return False
                 first += len(piece)

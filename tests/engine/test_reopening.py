@@ -221,7 +221,7 @@ def test_what_old_branches_launched_is_cancelled_by_the_new_ones_if_nobody_did(e
     old, store, process = found(engine, "p/picked[0].sub"), engine._inside.store, new_process_id()
     store.enter(NewProcess(process))
     (step,) = store.reads.find_tasks(run.id, "received", key_bytes("received"))
-    assert store.reopen(Stamp(process, 1), run.id, [step], following=True).replaced
+    assert store.reopen(Stamp(process, 1), run.id, [step]).replaced
     store.leave(process)
     assert not old.state.is_end
     with engine.working():

@@ -75,7 +75,7 @@ def test_two_hundred_thousand_members_are_staged_in_pieces_and_not_held(filed: S
     assert unpublished(filed) == []
     assert filed.store.reads.counts(run)["leaf"][0] == MANY
     (join,) = filed.store.reads.joins(run).rows
-    assert (join.needs, join.task) == (MANY, filed.tasks(run, "total")[0])
+    assert (join.needs, join.id) == (MANY, filed.tasks(run, "total")[0])
     spans = [span for span in filed.store.reads.spans(run=run).rows if span.kind == "leaf"]
     assert [span.slot for span in spans] == list(range(0, MANY, PIECE))
 

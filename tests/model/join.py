@@ -3,9 +3,8 @@
 Members arrive at a join; when all have, the waiting task must be appended: once, not early, and whatever dies.
 Checked: J1 it fires at most once, J2 not before every member of its present life has ended, L it fires.
 
-Limits: one join, two members, one of which may spawn a third, or be reopened before the join has fired (afterwards a
-reopen makes a new instance, which is this model again); parts of 8,192 slots, nesting and `when` rules are left out:
-a full inner join is just another arrival.
+Limits: one join, two members, one of which may be reopened before the join has fired (afterwards a reopen makes a new
+instance, which is this model again); parts of 8,192 slots and `when` rules are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class Join(NamedTuple):
     fired: int = 0
     ended: int = 0  #: ghost: members whose present life has ended
     members: int = 0b11  #: ghost: members that exist
-    spawned: bool = False
 
     def fire_if(self, full: bool) -> Join:
         return self._replace(fired=self.fired + 1) if full else self
@@ -81,26 +79,6 @@ def member_that_fires_later(i: int) -> Script[Join]:
     return Script(f"member {i}", steps)
 
 
-def member_that_spawns(at_once: bool) -> tuple[Script[Join], ...]:
-    """Member 0 adds member 2 to the join: in the transaction of its own arrival, or in a later one."""
-
-    def adopt(db: Join) -> Join:
-        return db._replace(needs=db.needs + 1, spawned=True)
-
-    def commit(db: Join, _note: Note) -> Answers:
-        return [(arrive_in_slot(adopt(db) if at_once else db, 0), None)]
-
-    def raise_needs(db: Join, _note: Note) -> Answers:
-        return [(adopt(db), None)]
-
-    def third(db: Join, _note: Note) -> Answers:
-        return [(arrive_in_slot(db, 2), None)] if db.spawned else []
-
-    first = (Statement("ends and arrives, COMMIT", commit),)
-    later = () if at_once else (Statement("raises what the join needs, COMMIT", raise_needs),)
-    return Script("member 0", (*first, *later)), Script("member 2", (Statement("ends and arrives, COMMIT", third),))
-
-
 def reopening(clears_slot: bool, arrive: Callable[[Join, int], Join]) -> Script[Join]:
     """Member 0 is run again on purpose, before the join has fired."""
 
@@ -135,9 +113,6 @@ def model(how: str) -> Interleaved[Join]:
         case "retry-counter":
             counting = (member(0, arrive_by_count), member(1, arrive_by_count))
             return _over(store, (*counting, reopening(False, arrive_by_count)))
-        case "late-needs" | "credit":
-            spawning = member_that_spawns(at_once=how == "credit")
-            return _over(store._replace(members=0b111), (*spawning, member(1)))
         case "empty" | "empty-fires":
             return _over(store._replace(members=0), (empty_expansion(fires=how == "empty-fires"),))
     return _over(store, scripts)
@@ -152,12 +127,10 @@ CASES = tuple(
     for how, breaks, why in (
         ("slots", "", "An arrival sets a bit in the join row and fires in the same transaction."),
         ("retry-slot", "", "A reopened member has its bit cleared, so it is waited for again."),
-        ("credit", "", "A member adds members in the transaction of its own arrival."),
         ("empty-fires", "", "A join that needs nobody fires in the transaction that creates it."),
         ("insert-count", "L", "Insert an arrival, then count: two last members each miss the other, nobody fires."),
         ("fire-later", "L", "Fire in a second transaction: a kill between leaves a full join that never fires."),
         ("retry-counter", "J2", "Count arrivals: a member that is run again counts twice, and the join fires early."),
-        ("late-needs", "J2", "Raise the needs after the arrival: the join may be full already."),
         ("empty", "L", "Look at joins on arrival only: a join that needs nobody is never looked at."),
     )
 )

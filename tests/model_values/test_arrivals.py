@@ -1,4 +1,4 @@
-"""Members arrive once, a join fires once everybody has, and what is full is passed on."""
+"""Members arrive once, and a join fires once everybody has."""
 
 from __future__ import annotations
 
@@ -68,20 +68,6 @@ def test_what_fires_goes_to_the_latest_round_of_those_that_filled_it() -> None:
     assert settle([late, early], {}, shelf.load).fired == {1: (7, 5)}
 
 
-def test_a_full_join_without_a_task_arrives_at_its_outer_one_as_its_worst_member_ended() -> None:
-    inner = NewJoins((2, 3), (1, 1), tasks=False, outers=((1, 0), (1, 1)))
-    shelf = Shelf(NewJoins.one(1, 2), inner)
-    assert shelf.arrive((2, 0, Status.CANCELLED), (3, 0, Status.DONE)) == {1: AT}
-    assert shelf.joins[1].ends == Ends(done=1, cancelled=1)
-
-
-def test_a_chain_of_joins_may_be_as_long_as_it_likes() -> None:
-    length = 5_000
-    links = NewJoins(range(2, length), [1] * (length - 2), tasks=False, outers=[(n - 1, 0) for n in range(2, length)])
-    shelf = Shelf(NewJoins.one(1, 1), links)
-    assert shelf.arrive((length - 1, 0, Status.DONE)) == {1: AT}
-
-
 def test_a_join_that_waits_for_nobody_fires_at_once() -> None:
     shelf = Shelf(NewJoins.one(1, 0))
     assert settle([], {1: AT}, shelf.load).fired == {1: AT}
@@ -99,9 +85,7 @@ def test_a_large_join_of_which_only_some_parts_are_here_knows_how_all_ended(ends
     whole = Bits(len(ends))
     whole.arrive(0, list(enumerate(ends)))
     elsewhere = Bits(3, arrived=0b111, failed=0b010)
-    join = Standing(
-        1, 7, 1, None, 0, Rule.ALL_DONE, False, len(ends) + 3, 2, 2, parts={0: whole}, elsewhere=elsewhere.ends
-    )
+    join = Standing(1, 7, Rule.ALL_DONE, False, len(ends) + 3, 2, 2, parts={0: whole}, elsewhere=elsewhere.ends)
     assert join.ends.all == len(ends) + 3
     assert join.ends.failed == 1 + sum(status in (Status.FAILED, Status.QUARANTINED) for status in ends)
     assert join.ends.cancelled == sum(status in (Status.CANCELLED, Status.REPLACED) for status in ends)

@@ -21,6 +21,19 @@ def after(tasks: list[int], before: Deaths, death: Death) -> dict[int, Deaths]:
     return {task: deaths for row, deaths in offered for task in tasks_in(*row)}
 
 
+@given(some_deaths)
+def test_deaths_are_one_number(deaths: Deaths) -> None:
+    assert Deaths.unpack(deaths.packed) == deaths
+    assert bool(deaths.packed & 1) is deaths.apart
+    assert NO_DEATHS.packed == 0
+
+
+def test_more_deaths_than_fit_are_the_most_that_do() -> None:
+    many = Deaths(2**70, 2**70, 2**70, apart=True, alone=True)
+    assert many.packed == 2**62 - 1
+    assert Deaths.unpack(many.packed).ran == 2**20 - 1
+
+
 @given(some_running, some_deaths, st.booleans())
 def test_every_task_is_offered_again_once(running: dict[int, bool], before: Deaths, evidence: bool) -> None:
     tasks, ran = sorted(running), {task for task, runs in running.items() if runs}

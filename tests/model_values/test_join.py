@@ -32,7 +32,7 @@ def test_a_task_that_does_not_run_is_told_why(rule: Rule) -> None:
     assert "of the 3 tasks it waits for" in rule.refusal(Ends(done=1, failed=1, skipped=1))
 
 
-def test_a_join_arrives_elsewhere_as_its_worst_member_ended() -> None:
+def test_the_worst_end_is_told_by_its_harm() -> None:
     assert Ends(done=9).worst is Status.DONE
     assert Ends(done=9, skipped=1).worst is Status.SKIPPED
     assert Ends(done=9, skipped=1, cancelled=1).worst is Status.CANCELLED

@@ -56,7 +56,6 @@ def test_the_largest_payload_passes() -> None:
         (Part(b"t", [1], values=[b"x" * (MAX_PAYLOAD + 1)]), "return a reference"),
         (Part(b"t", [1], Status.DONE, later=[Later([1], 5)]), "`later`"),
         (Part(b"t", [1], Status.RETRYING, later=[Later([1, 1], 5)]), "`later`"),
-        (Part(b"t", [1], withheld=frozenset([2])), "`withheld`"),
         (Part(b"t", [5], heirs={5: 9}), "no child in it"),
         (Part(b"t", [5], children=[NewTasks(4, "k", [b""])], heirs={5: 4}), "smaller id"),
     ],

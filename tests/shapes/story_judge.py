@@ -195,7 +195,6 @@ class Cast:
                 [reads.events(row.id, row.id) for row in self.rows(each.id)],
                 every(lambda after, run=each.id: reads.joins(run, after=after)),  # type: ignore[misc]
                 reads.context(each.id),
-                reads.marks(each.id),
                 reads.counts(each.id),
             )
             for each in self.engine.runs()

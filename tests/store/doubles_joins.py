@@ -12,12 +12,9 @@ from ramify.model.arrivals import Arrivals
 from ramify.model.claim import Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Deaths
-from ramify.model.decision import UNSAID, Said
 from ramify.model.event import Status, fold
 from ramify.model.join import NewJoins, NewWaiters, Rule
-from ramify.model.mark import Mark
 from ramify.model.process import Stamp
-from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, Started
 from ramify.model.segment import SegmentState
 from ramify.model.task import Appended, NewTasks
@@ -152,11 +149,17 @@ class ForgetsMarks(Damaged):
 
 
 @caught_by("joins: the task of a join is offered when the last member has ended")
-class ForgetsToArrive(Committing):
+class ForgetsToArrive(Damaged):
     """Writes ends without their arrivals."""
 
-    def bend(self, part: Part) -> Part:
-        return replace(part, withheld=frozenset(part.tasks))
+    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
+        joined = [(span, span.join) for span in self._tables.spans.values()]
+        for span, _ in joined:
+            span.join = None
+        answer = super().commit(stamp, parts, then_claim)
+        for span, join in joined:
+            span.join = join
+        return answer
 
 
 @caught_by("joins: a join that needs nobody fires at once")
@@ -171,14 +174,6 @@ class EmptyJoinsHang(Damaged):
         waiters: Sequence[NewWaiters] = (),
     ) -> Started:
         return super().start(run, tasks, [replace(each, needs=[max(1, n) for n in each.needs]) for each in joins])
-
-
-@caught_by("joins: a member may add members with its own end")
-class LateMembersAreNotWaitedFor(Committing):
-    """Publishes late members without a slot, so that the join fires before them."""
-
-    def bend(self, part: Part) -> Part:
-        return replace(part, children=[replace(g, join=None, slot=0) if g.slot is None else g for g in part.children])
 
 
 @caught_by("joins: its claim says how many members there were and how many broke")
@@ -212,9 +207,7 @@ class CountsArrivals(Committing):
         joins.arrive(self._tables, [Arrivals(0, 0, arrivals)], {}, 0)
 
 
-@caught_by(
-    "joins: a join of several parts fires with its last member", "joins: late members beyond a part are waited for"
-)
+@caught_by("joins: a join of several parts fires with its last member")
 class AFullPartIsEnough(Committing):
     """Fires a join as soon as one of its parts is full."""
 
@@ -305,20 +298,3 @@ class JudgesTooSoon(Damaged):
             return super()._advance(run, round)
         finally:
             self._tables.linked = linked
-
-
-@caught_by("reopen: what follows a reopened task is reopened with it")
-class ForgetsWhatFollows(Damaged):
-    """Reopens what was named and nothing else."""
-
-    def reopen(
-        self,
-        stamp: Stamp,
-        run: int,
-        tasks: Sequence[int],
-        *,
-        following: bool = False,
-        settle: Mark | None = None,
-        said: Said = UNSAID,
-    ) -> Reopened:
-        return super().reopen(stamp, run, tasks, settle=settle, said=said)

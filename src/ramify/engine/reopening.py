@@ -58,7 +58,7 @@ def reopen(store: Store, run: int, tasks: Iterable[int], said: Said, settle: Mar
 
 
 def _reopen(store: Store, run: int, page: list[int], settle: Mark | None, said: Said, stamp: Stamp) -> Reopened:
-    return store.reopen(stamp, run, page, following=True, settle=settle, said=said)
+    return store.reopen(stamp, run, page, settle=settle, said=said)
 
 
 def _pages(tasks: Iterable[int], size: int) -> Iterator[list[int]]:

@@ -1,4 +1,4 @@
-"""Arrivals: what the ends of members mean to joins. Which joins fire, what that means to others, and how one forgets.
+"""Arrivals: what the ends of members mean to joins. Which joins fire, and how one forgets.
 
 Pure: the joins are values that a store brings and takes back. All arrivals of a commit are settled together, so that
 what fires together is published together.
@@ -90,9 +90,6 @@ class Standing(msgspec.Struct, gc=False):
 
     id: int
     run: int
-    task: int | None
-    outer_join: int | None
-    outer_slot: int
     rule: Rule
     brings: bool
     needs: int
@@ -102,11 +99,6 @@ class Standing(msgspec.Struct, gc=False):
     fired: bool = False
     parts: dict[int, Bits] = msgspec.field(default_factory=dict)
     elsewhere: Ends = NOBODY
-
-    @property
-    def outer(self) -> tuple[int, int] | None:
-        """The join and slot to which its fullness is passed on."""
-        return None if self.outer_join is None else (self.outer_join, self.outer_slot)
 
     @property
     def is_full(self) -> bool:
@@ -143,7 +135,7 @@ Load = Callable[[Mapping[int, Collection[int]]], Mapping[int, Standing]]
 class JoinChanges:
     """The joins that changed, and the tasks of those that fired, with the run and round that made them.
 
-    `joins` are the same by id, which is that of their task if they have one.
+    `joins` are the same by id, which is that of their task.
     """
 
     changed: Sequence[Standing]
@@ -182,46 +174,32 @@ def skipped_as(join: Standing | None) -> Status:
 
 def created(run: int, joins: NewJoins) -> Iterator[Standing]:
     """The joins as they are when they are new."""
-    outers = joins.outers or [None] * len(joins.ids)
-    for join, needs, outer in zip(joins.ids, joins.needs, outers, strict=True):
+    for join, needs in zip(joins.ids, joins.needs, strict=True):
         parts = {number: Bits(size) for number, size in enumerate(part_sizes(needs))}
-        outer_join, outer_slot = outer or (None, 0)
-        task, rule = join if joins.tasks else None, joins.rule
-        yield Standing(join, run, task, outer_join, outer_slot, rule, joins.brings, needs, len(parts), parts=parts)
+        yield Standing(join, run, joins.rule, joins.brings, needs, len(parts), parts=parts)
 
 
-def settle(arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], load: Load) -> JoinChanges:
-    """Let members arrive, pass what is full on to outer joins, and say what fires.
+def settle(arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, int]], load: Load) -> JoinChanges:
+    """Let members arrive, and say what fires.
 
-    `empty` are new joins that wait for nobody, each with the run and round in which it was made. One loop, no
-    recursion: a chain of nested joins may be as long as it likes.
+    `empty` are new joins that wait for nobody, each with the run and round in which it was made.
     """
-    known: dict[int, Standing] = {}
+    masks, others = _by_part(arrivals)
+    latest = _latest(arrivals)
+    known = load(_wanted(masks, empty))
     changed: dict[int, Standing] = {}
-    fired: dict[int, tuple[int, int]] = {}
-    queue, firing = list(arrivals), dict(empty)
-    while queue or firing:
-        masks, others = _by_part(queue)
-        latest = _latest(queue)
-        _fetch(masks, firing, known, load)
-        for part, slots_of in masks.items():
-            for number, slots in slots_of.items():
-                join = known.get(number)
-                if join is None or join.fired:
-                    continue
-                changed[number] = join
-                if join.arrive(part, slots, others.get((number, part), ()) if others else ()):
-                    firing[number] = latest[number]
-        queue = []
-        for number, at in firing.items():
-            join = known[number]
-            join.fired = True
+    fired = dict(empty)
+    for part, slots_of in masks.items():
+        for number, slots in slots_of.items():
+            join = known.get(number)
+            if join is None or join.fired:
+                continue
             changed[number] = join
-            if join.outer_join is not None:
-                queue.append(Arrivals(*at, [(join.outer_join, join.outer_slot, join.ends.worst)]))
-            if join.task is not None:
-                fired[join.task] = at
-        firing = {}
+            if join.arrive(part, slots, others.get((number, part), ()) if others else ()):
+                fired[number] = latest[number]
+    for number in fired:
+        join = changed[number] = known[number]
+        join.fired = True
     return JoinChanges(list(changed.values()), fired, changed)
 
 
@@ -259,19 +237,11 @@ def _latest(arrivals: Iterable[Arrivals]) -> Mapping[int, tuple[int, int]]:
     return latest
 
 
-def _fetch(masks: Masks, new: Iterable[int], known: dict[int, Standing], load: Load) -> None:
-    """Bring in what is not there yet."""
-    wanted: dict[int, Collection[int]] = {join: () for join in new if join not in known}
+def _wanted(masks: Masks, new: Iterable[int]) -> Mapping[int, Collection[int]]:
+    """The joins that are worked on, each with the parts at which somebody arrives."""
+    wanted: dict[int, Collection[int]] = dict.fromkeys(new, ())
     for part, slots_of in masks.items():
         just = (part,)
         for join in slots_of:
-            there = known.get(join)
-            if there is None:
-                wanted[join] = (*wanted[join], part) if join in wanted else just
-            elif part not in there.parts and part < there.total:
-                wanted[join] = (*wanted.get(join, ()), part)
-    for number, found in load(wanted).items() if wanted else ():
-        there = known.setdefault(number, found)
-        if there is not found:
-            there.parts = {**found.parts, **there.parts}
-            there.elsewhere = there.elsewhere - sum((bits.ends for bits in found.parts.values()), NOBODY)
+            wanted[join] = (*wanted[join], part) if join in wanted else just
+    return wanted

@@ -43,8 +43,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     """The outcomes of some tasks of one claimed segment, and all that follows from them.
 
     `statuses` and `values` are one for all (values: None) or one each. `publish` and `discard` name staged ranges by
-    their first id. Tasks in `withheld` end without arriving at their group's join: a child in this part takes their
-    slot over. `heirs` names such a child for tasks that somebody may wait for in any way: it arrives in their stead,
+    their first id. `heirs` names a child in this part for tasks that somebody may wait for: it arrives in their stead,
     with an id above that of its task, because of all that arrive for a slot the one with the largest id counts.
     `took` are the microseconds of the attempts that were not quick (sparse, by task). `sets` are the values that tasks
     which are done set in the context of their run, in order.
@@ -60,7 +59,6 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     later: Sequence[Later] = ()
     publish: Sequence[int] = ()
     discard: Sequence[int] = ()
-    withheld: frozenset[int] = frozenset()
     heirs: Mapping[int, int] = NO_HEIRS
     took: Mapping[int, int] = NO_TIMES
     sets: Sequence[SetValue] = ()
@@ -121,8 +119,6 @@ def check_part(part: Part) -> Part:
             raise BadPayload("`later` names a task twice, or one that has no RETRYING or DEFERRED event in this part")
     if len({*part.publish, *part.discard}) != len(part.publish) + len(part.discard):
         raise BadPayload("a staged range is published or discarded twice in one part")
-    if part.withheld and not part.withheld.issubset(part.tasks):
-        raise BadPayload("`withheld` names a task that has no event in this part")
     if part.took and not (
         part.took.keys() <= set(part.tasks) and all(0 < took < MAX_ID for took in part.took.values())
     ):

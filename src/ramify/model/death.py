@@ -12,6 +12,9 @@ import msgspec
 
 #: So many deaths without evidence weigh as much as one with it.
 SILENT_WEIGHT = 5
+#: The width in bits of each count where deaths are packed into one number.
+_WIDTH = 20
+_MOST = 2**_WIDTH - 1
 
 
 class Death(msgspec.Struct, frozen=True):
@@ -44,6 +47,22 @@ class Deaths(msgspec.Struct, frozen=True):
     def count(self) -> int:
         """All deaths."""
         return self.ran + self.held + self.silent
+
+    @property
+    def packed(self) -> int:
+        """All of it as one number, for stores: 0 without deaths, and odd when it runs apart."""
+        counts = 0
+        for count in (self.silent, self.held, self.ran):
+            counts = counts << _WIDTH | min(count, _MOST)
+        return counts << 2 | self.alone << 1 | self.apart
+
+    @classmethod
+    def unpack(cls, packed: int) -> Deaths:
+        """The inverse of `packed`."""
+        if not packed:
+            return NO_DEATHS
+        ran, held, silent = (packed >> at & _MOST for at in (2, 2 + _WIDTH, 2 + 2 * _WIDTH))
+        return cls(ran, held, silent, bool(packed & 1), bool(packed & 2))
 
     def blames(self, max_crashes: int | None) -> bool:
         """Return whether a single task with these deaths is to blame for them."""

@@ -58,7 +58,7 @@ class Ends(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def worst(self) -> Status:
-        """The end with which a join without a task arrives elsewhere: that of its worst member."""
+        """The worst end of a member."""
         if self.failed:
             return Status.FAILED
         if self.cancelled:
@@ -114,23 +114,18 @@ class Rule(IntEnum):
 class NewJoins(msgspec.Struct, frozen=True, gc=False):
     """Joins to be created, as columns. The task of each has the same id, and is appended with `waits=True`.
 
-    Joins without tasks (`tasks=False`) only pass their fullness on, as an arrival at `outers`, a `(join, slot)` each.
     With `brings`, the claim of the task of a small join brings the results of its members along.
     """
 
     ids: Sequence[int]
     needs: Sequence[int]
     rule: Rule = Rule.ALL_DONE
-    tasks: bool = True
-    outers: Sequence[tuple[int, int] | None] | None = None
     brings: bool = False
 
     @classmethod
-    def one(
-        cls, id: int, needs: int, *, rule: Rule = Rule.ALL_DONE, task: bool = True, outer: tuple[int, int] | None = None
-    ) -> NewJoins:
+    def one(cls, id: int, needs: int, *, rule: Rule = Rule.ALL_DONE) -> NewJoins:
         """A single one."""
-        return cls((id,), (needs,), rule, task, None if outer is None else (outer,))
+        return cls((id,), (needs,), rule)
 
 
 class NewWaiters(msgspec.Struct, frozen=True, gc=False):
@@ -156,11 +151,10 @@ GATHERED = decoder(Gathered)
 
 
 class Join(msgspec.Struct, frozen=True):
-    """A join as stored: how many slots it needs, how many arrived, and how those ended."""
+    """A join as stored: how many slots it needs, how many arrived, and how those ended. Its id is that of its task."""
 
     id: int
     run: int
-    task: int | None
     needs: int
     arrived: int
     ends: Ends

@@ -5,15 +5,15 @@ Pure but for two questions that only a store can answer, which are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ramify.errors import BadPayload
-from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, part_sizes
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.segment import bounds
 from ramify.model.task import MAX_ID, NewTasks
 
-#: The sizes of the parts of joins, by id.
-Sizes = Mapping[int, Sequence[int]]
+#: How many slots joins have, by id.
+Needs = Mapping[int, int]
 
 
 def check_links(
@@ -21,21 +21,20 @@ def check_links(
     new_joins: Sequence[NewJoins],
     waiters: Sequence[NewWaiters],
     *,
-    stored: Callable[[Collection[int]], Sizes],
+    stored: Callable[[Collection[int]], Needs],
     missing: Callable[[Collection[int]], Collection[int]],
 ) -> None:
     """Refuse joins that cannot be created, and tasks or waiters that name a join, slot or task that is not there.
 
-    `stored` tells the sizes of the parts of those joins that exist, `missing` which tasks are not in the log.
+    `stored` tells how many slots those joins have that exist, `missing` which tasks are not in the log.
     """
     if not (new_joins or waiters or any(tasks.join is not None or tasks.waits for tasks in groups)):
         return
     check_once(new_joins)
     for new in new_joins:
         _check_joins(new)
-    parts_of = {needs: part_sizes(needs) for new in new_joins for needs in set(new.needs)}
-    fresh = {join: parts_of[needs] for new in new_joins for join, needs in zip(new.ids, new.needs, strict=True)}
-    named = {join for join, _, _ in _named_slots(groups, new_joins)}
+    fresh = {join: needs for new in new_joins for join, needs in zip(new.ids, new.needs, strict=True)}
+    named = {tasks.join for tasks in groups if tasks.join is not None}
     named.update(*(waiters_of.joins for waiters_of in waiters))
     known = stored({*fresh, *named})
     if taken := known.keys() & fresh.keys():
@@ -43,23 +42,22 @@ def check_links(
     for tasks in groups:
         if tasks.waits and not all(task in fresh for task in tasks.ids):
             raise BadPayload(f"{tasks.kind!r} tasks wait for joins that are not created with them")
-    sizes = {**known, **fresh}
-    for join, slot, count in _named_slots(groups, new_joins):
-        _check_slots(sizes, join, slot, count)
+    all_needs = {**known, **fresh}
+    for tasks in groups:
+        if tasks.join is not None:
+            _check_slots(all_needs, tasks.join, tasks.slot, len(tasks.bodies))
     for waiters_of in waiters:
-        _check_waiters(waiters_of, sizes)
+        _check_waiters(waiters_of, all_needs)
     _check_awaited(groups, waiters, missing)
 
 
 def _check_joins(new: NewJoins) -> None:
-    if len(new.needs) != len(new.ids) or (new.outers is not None and len(new.outers) != len(new.ids)):
+    if len(new.needs) != len(new.ids):
         raise BadPayload(f"the columns of {len(new.ids)} new joins are not of the same length")
     if new.needs and min(new.needs) < 0:
         raise BadPayload(
             f"join {new.ids[new.needs.index(min(new.needs))]} needs {min(new.needs)} arrivals; give 0 or more"
         )
-    if not new.tasks and (new.outers is None or None in new.outers):
-        raise BadPayload(f"joins {new.ids[0]} ff. have neither a task nor an outer join each: nothing would follow")
 
 
 def check_once(new_joins: Sequence[NewJoins]) -> None:
@@ -68,38 +66,19 @@ def check_once(new_joins: Sequence[NewJoins]) -> None:
         raise BadPayload("a join is created twice in one call; reserve an id for each")
 
 
-def _named_slots(groups: Sequence[NewTasks], new_joins: Sequence[NewJoins]) -> Iterator[tuple[int, int, int]]:
-    """Which slots are named: the join, the first slot, how many. Slots that are to be added only need their join."""
-    for tasks in groups:
-        if tasks.join is not None:
-            yield (tasks.join, 0, 0) if tasks.slot is None else (tasks.join, tasks.slot, len(tasks.bodies))
-    for new in new_joins:
-        for outer in new.outers or ():
-            if outer is not None:
-                yield *outer, 1
-
-
-def _check_waiters(waiters: NewWaiters, sizes: Sizes) -> None:
+def _check_waiters(waiters: NewWaiters, all_needs: Needs) -> None:
     if not len(waiters.tasks) == len(waiters.joins) == len(waiters.slots):
         raise BadPayload(f"the columns of {len(waiters.tasks)} waiters are not of the same length")
     for join, slot in zip(waiters.joins, waiters.slots, strict=True):
-        if (parts := sizes.get(join)) is None or len(parts) != 1 or not 0 <= slot < parts[0]:
-            _check_slots(sizes, join, slot, 1)
+        if not 0 <= slot < all_needs.get(join, 0):
+            _check_slots(all_needs, join, slot, 1)
 
 
-def _check_slots(sizes: Sizes, join: int, slot: int, count: int) -> None:
-    if (parts := sizes.get(join)) is None:
+def _check_slots(all_needs: Needs, join: int, slot: int, count: int) -> None:
+    if (needs := all_needs.get(join)) is None:
         raise BadPayload(f"join {join} does not exist")
-    if count and not _has_slots(parts, slot, slot + count - 1):
-        raise BadPayload(f"join {join} of {sum(parts)} members has no slots {slot} to {slot + count - 1}")
-
-
-def _has_slots(sizes: Sequence[int], first: int, last: int) -> bool:
-    """Return whether parts of these sizes hold the slots. One too many fills a part before its members are done."""
-    parts = range(first // PART_SLOTS, last // PART_SLOTS + 1)
-    if first < 0 or parts.stop > len(sizes):
-        return False
-    return all(min(PART_SLOTS, last + 1 - n * PART_SLOTS) <= sizes[n] for n in parts)
+    if slot < 0 or slot + count > needs:
+        raise BadPayload(f"join {join} of {needs} members has no slots {slot} to {slot + count - 1}")
 
 
 def _check_awaited(

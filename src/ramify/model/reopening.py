@@ -2,8 +2,7 @@
 
 Pure but for the questions to the store, which are arguments and are asked for many tasks at once. A join that has not
 fired forgets a reopened member. One that has fired becomes a new instance, and waits again, when its task is reopened
-with the member; otherwise it is left alone, and the late arrival of its member changes nothing. A join without a task
-is judged by the one its fullness was passed on to.
+with the member; otherwise it is left alone, and the late arrival of its member changes nothing.
 
 A task with an heir handed its place on to what it made: its **edition**, down to the last descendant. In a new life it
 takes its place back and makes another edition, so the old one is replaced: its tasks end as REPLACED, whatever they
@@ -13,7 +12,6 @@ were, and nothing brings them back. While a process holds one of them nothing is
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -116,10 +114,9 @@ def check(run: StoredRun, tasks: Sequence[int]) -> None:
         raise BadPayload(f"reopen(): {len(tasks)} tasks; take at most {REOPEN_LIMIT} at a time")
 
 
-def reopen(run: int, tasks: Collection[int], following: bool, ask: ReopeningQuestions) -> Reopening:
-    """Say what becomes of these tasks of a run and, if asked for, of all in it that follows them."""
-    joins = _Joins(ask.joins)
-    reached = _spread(run, tasks, following, ask, joins)
+def reopen(run: int, tasks: Collection[int], ask: ReopeningQuestions) -> Reopening:
+    """Say what becomes of these tasks of a run and of all in it that follows them."""
+    reached = _spread(run, tasks, ask)
     makers = [task for task, each in reached.items() if each.begins and each.heirs]
     edition = ask.edition(makers) if makers else Edition()
     if edition.held is not None:
@@ -134,49 +131,12 @@ def reopen(run: int, tasks: Collection[int], following: bool, ask: ReopeningQues
         makers=tuple(sorted(task for task in makers if task in begin)),
         edition=edition,
     )
-    _set_back(found, kept, joins)
+    _set_back(found, kept, ask.joins)
     return found
 
 
-class _Joins:
-    """Joins, always the same value for one, with the parts that were asked for so far."""
-
-    def __init__(self, load: Load) -> None:
-        self._load = load
-        self._known: dict[int, Standing] = {}
-
-    def fetch(self, slots: Iterable[tuple[int, int]]) -> None:
-        """Bring in the joins with the parts in which these slots lie, all at once."""
-        wanted: dict[int, set[int]] = {}
-        for number, slot in slots:
-            known = self._known.get(number)
-            if known is None or slot // PART_SLOTS not in known.parts:
-                wanted.setdefault(number, set()).add(slot // PART_SLOTS)
-        for number, found in self._load(wanted).items() if wanted else ():
-            known = self._known.setdefault(number, found)
-            if known is not found:
-                new = {part: bits for part, bits in found.parts.items() if part not in known.parts}
-                known.parts.update(new)
-                for bits in new.values():
-                    known.elsewhere = known.elsewhere - bits.ends
-
-    def at(self, number: int, slot: int) -> Standing:
-        """A join with the part in which a slot lies."""
-        self.fetch([(number, slot)])
-        return self._known[number]
-
-    def last_of_chain(self, number: int, slot: int) -> Standing:
-        """The join with a task to which the fullness of a join is passed on."""
-        join = self.at(number, slot)
-        while join.task is None and join.outer is not None:
-            join = self.at(*join.outer)
-        return join
-
-
-def _spread(
-    run: int, tasks: Collection[int], following: bool, ask: ReopeningQuestions, joins: _Joins
-) -> dict[int, Candidate]:
-    """Go through tasks and, if asked for, level by level through all in their run that waited for them."""
+def _spread(run: int, tasks: Collection[int], ask: ReopeningQuestions) -> dict[int, Candidate]:
+    """Go through tasks and, level by level, through all in their run that waited for them."""
     level = ask.candidates(sorted(set(tasks)))
     for task in tasks:
         if task not in level:
@@ -184,27 +144,24 @@ def _spread(
     reached: dict[int, Candidate] = {}
     while level:
         reached.update(level)
-        slots = [slot for each in level.values() if following and each.begins for slot in each.slots]
-        joins.fetch(slots)
-        after = {joins.last_of_chain(*slot).task for slot in slots}
+        after = {join for each in level.values() if each.begins for join, _ in each.slots}
         # The task of a join is not there if another one had its key.
-        level = ask.candidates(sorted(task for task in after if task is not None and task not in reached))
+        level = ask.candidates(sorted(after - reached.keys()))
     return reached
 
 
-def _set_back(found: Reopening, reached: Mapping[int, Candidate], joins: _Joins) -> None:
-    queue = deque(slot for task in found.ended for slot in reached[task].slots)
-    joins.fetch(queue)
-    while queue:
-        number, slot = queue.popleft()
-        last = joins.last_of_chain(number, slot)
-        if last.fired and last.task not in reached:
-            continue
-        join = joins.at(number, slot)
-        was_fired = join.fired
+def _set_back(found: Reopening, reached: Mapping[int, Candidate], load: Load) -> None:
+    slots = [slot for task in found.ended for slot in reached[task].slots]
+    wanted: dict[int, set[int]] = {}
+    for number, slot in slots:
+        wanted.setdefault(number, set()).add(slot // PART_SLOTS)
+    joins = load(wanted)
+    for number, slot in slots:
+        join = joins[number]
+        if join.fired:
+            if number not in reached:
+                continue
+            if reached[number].ended is None:
+                found.waiting.append(number)
         join.set_back(slot)
         found.changed[number] = join
-        if was_fired and join.outer is not None:
-            queue.append(join.outer)
-        if was_fired and join.task is not None and reached[join.task].ended is None:
-            found.waiting.append(join.task)

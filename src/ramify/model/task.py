@@ -34,8 +34,7 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
     `bodies` are encoded arguments. `parents` is one parent for all or one each. `details` are encoded extras (headers,
     per-call retries and timeout) for the few tasks that have them. `keys` are under one `hold`, for `keep`
     microseconds beyond success; with `again`, a key is taken over from a task that has ended. `lanes` is one lane each,
-    in place of one `lane` for all. With a `join`, task i is its member in slot `slot + i`; `slot=None` adds new slots,
-    which only a member that has not arrived may do.
+    in place of one `lane` for all. With a `join`, task i is its member in slot `slot + i`.
     `waits=True` publishes the tasks under their joins instead of offering them; their `due` is then no moment but how
     many microseconds after its join fired a task may start. `awaited` says that waiters name them.
 
@@ -58,7 +57,7 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
     details: Sequence[bytes | None] | None = None
     lanes: Sequence[str] | None = None
     join: int | None = None
-    slot: int | None = 0
+    slot: int = 0
     waits: bool = False
     awaited: bool = False
 
@@ -143,14 +142,6 @@ def check_apart(groups: Sequence[NewTasks]) -> None:
             raise BadPayload(f"id {first} is in two groups of one call; reserve a range for each")
 
 
-def check_outside(tasks: Sequence[NewTasks]) -> None:
-    """Refuse groups that do not fit, or that only a commit may bring."""
-    for group in tasks:
-        check_tasks(group)
-        if group.join is not None and group.slot is None:
-            raise BadPayload("only a member that has not arrived may add slots to a join, in its own commit")
-
-
 def check_tasks(tasks: NewTasks) -> NewTasks:
     """Refuse columns that do not fit together before anything is written."""
     count = len(tasks.bodies)
@@ -190,8 +181,8 @@ def check_staged(groups: Sequence[NewTasks]) -> None:
     """The same for groups that are staged, which nobody may wait for yet."""
     for tasks in groups:
         check_tasks(tasks)
-        if tasks.waits or (tasks.join is not None and tasks.slot is None):
-            raise BadPayload("staged tasks cannot wait for a join or add slots to one; commit them as children")
+        if tasks.waits:
+            raise BadPayload("staged tasks cannot wait for a join; commit them as children")
 
 
 def check_count(count: int) -> None:

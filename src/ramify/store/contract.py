@@ -325,7 +325,6 @@ class Store(Protocol):
         run: int,
         tasks: Sequence[int],
         *,
-        following: bool = False,
         settle: Mark | None = None,
         said: Said = UNSAID,
     ) -> Reopened:
@@ -334,8 +333,8 @@ class Store(Protocol):
         A run that had been cancelled or halted is that again when it ends with cancelled tasks in it. Keys are taken
         again; one taken by another task since keeps its task closed (superseded). A join that has not fired forgets a
         reopened member; a fired one becomes a new instance when its task is reopened with it, and is otherwise left
-        alone. A reopened join task that somebody holds loses its row. With `following`, everything in this run that
-        waited for them, directly or not, is reopened too. With `settle`, each named one is marked to end as that says;
+        alone. A reopened join task that somebody holds loses its row. Everything in this run that waited for
+        them, directly or not, is reopened too. With `settle`, each named one is marked to end as that says;
         a DECIDED event says who gives a result, and why.
         A reopened task with an heir takes its place back: the heir arrives no more, and all that the task made, down to
         the last descendant, is REPLACED in the same transaction. Replaced tasks are out of every row, their keys and

@@ -22,7 +22,6 @@ from ramify.model.context import ContextValue
 from ramify.model.event import Event, History, Status
 from ramify.model.join import Join
 from ramify.model.log import StoredLine
-from ramify.model.mark import Mark
 from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
@@ -310,9 +309,6 @@ class Reads(Protocol):
 
     def sweeps(self, run: int) -> Sequence[Sweep]:
         """Return what the cancel of a run ended (exact once the run has ended)."""
-
-    def marks(self, run: int) -> Sequence[Mark]:
-        """Marks of a run (page)."""
 
     def joins(self, run: int, *, fired: bool | None = None, after: int = 0, limit: int = 100) -> Page[Join]:
         """Joins of a run by id (page)."""

@@ -187,7 +187,7 @@ class _Account:
 
 
 def _held_back(joins: Sequence[Join]) -> set[int]:
-    return {join.task for join in joins if join.task is not None and not join.fired}
+    return {join.id for join in joins if not join.fired}
 
 
 def _histories(reads: Reads, run: int, kinds: Mapping[int, str]) -> dict[int, list[Event]]:

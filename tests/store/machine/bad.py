@@ -20,7 +20,6 @@ from ramify.model.reopening import REOPEN_LIMIT
 from ramify.model.run import Follows, NewRun, RunState
 from ramify.model.task import MAX_KEY, MAX_NAME, MAX_PAYLOAD, NewTasks
 from tests.store.machine.pair import Client, Worker
-from tests.store.machine.picture import all_of
 from tests.store.machine.scene import EVERYTHING, Scene
 
 FAR = 2**40
@@ -101,13 +100,10 @@ def _appends(free: int) -> Iterator[tuple[Any, ...]]:
     yield ([two, structs.replace(one, first=free + 1)],)
     yield ([structs.replace(one, first=free + 1), two],)
     yield [task], [NewJoins.one(task.first, -1)]
-    yield [task], [NewJoins.one(task.first, 1, task=False)]
     yield [task], [NewJoins((task.first,), (1, 1))]
-    yield [task], [NewJoins((task.first,), (1,), outers=())]
     yield [task], [join], [NewWaiters((task.first,), (task.first,), ())]
     yield [task], [join, join]
     yield [task, structs.replace(two, join=task.first)], [join]
-    yield [task, structs.replace(two, join=task.first, slot=None)], [join]
     yield [task], [join], [NewWaiters.one(FAR, task.first, 0)]
     yield [task], [join], [NewWaiters.one(task.first, task.first, 1)]
     yield [task], [join], [NewWaiters.one(task.first, FAR, 0)]
@@ -136,14 +132,12 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
         [Part(b"x", [1, 2], [Status.DONE])],
         [Part(b"x", [1], later=[Later([1], 0)])],
         [Part(b"x", [1], Status.RETRYING, later=[Later([1], 0), Later([1], 1)])],
-        [Part(b"x", [1], withheld=frozenset({2}))],
         [Part(b"x", [1], took={2: 5})],
         [Part(b"x", [1], values=[bytes(MAX_PAYLOAD + 1)])],
         [Part(b"x", [1], children=[structs.replace(two, kind="")])],
     ):
         yield "commit", stamp, parts
     yield "stage", stamp, b"x", [structs.replace(two, waits=True)]
-    yield "stage", stamp, b"x", [structs.replace(two, join=1, slot=None)]
 
 
 def _of_claim(scene: Scene, worker: Worker, held: Sequence[bytes], free: int) -> Iterator[tuple[Any, ...]]:
@@ -165,8 +159,6 @@ def _of_claim(scene: Scene, worker: Worker, held: Sequence[bytes], free: int) ->
         {"children": [structs.replace(two, join=FAR)]},
         {"joins": [NewJoins.one(free, 1), NewJoins.one(free, 1)]},
     ]
-    joins = [join.id for join in all_of(scene.front.reference.reads.joins, claim.run)]
-    wrong += [{"tasks": [], "children": [structs.replace(two, join=join, slot=None)]} for join in joins[:1]]
     others = [Part(other, worker.left[other]) for other in held[1:2]]
     for columns in wrong:
         yield "commit", [structs.replace(Part(token, left[:1]), **columns), *others]

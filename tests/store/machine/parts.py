@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from ramify.model.commit import Later, Part
 from ramify.model.context import SetValue
 from ramify.model.event import UNREPORTED, Status
 from ramify.model.outcome import Failure
-from ramify.model.task import NewTasks
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Worker
 from tests.store.machine.scene import Scene
@@ -21,15 +19,6 @@ NO_RUN = 2**40
 VALUES = (None, b"1", b"", Failure("Trouble", "no luck").encode(), b"\0\xff")
 
 
-@dataclass
-class Following:
-    """What comes with the outcomes of a part."""
-
-    work: Work = field(default_factory=Work)
-    withheld: set[int] = field(default_factory=set)
-    heirs: dict[int, int] = field(default_factory=dict)
-
-
 def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, token: bytes) -> Part:
     """A part for one claim of the worker; whether its token is still valid is none of its business."""
     claim = worker.claims[token]
@@ -39,25 +28,24 @@ def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, tok
         statuses = [choose.one(OUTCOMES) for _ in tasks]
     column = [statuses] * len(tasks) if isinstance(statuses, Status) else statuses
     ended = [task for task, status in zip(tasks, column, strict=True) if status.is_end]
-    following = _following(choose, scene, shop, claim.run, tasks, ended)
+    work, heirs = _following(choose, scene, shop, claim.run, tasks, ended)
     staged = choose.some(scene.staged(worker, token))
     kept = choose.number(0, len(staged))
     for row in staged[:kept]:
         if (join := worker.gathering.get(row.first)) is not None:
-            shop.gather(choose, following.work, join, row.last - row.first + 1)
+            shop.gather(choose, work, join, row.last - row.first + 1)
     return Part(
         token,
         tasks,
         statuses,
         [choose.one(VALUES) for _ in tasks] if choose.chance() else None,
-        following.work.groups,
-        following.work.joins,
-        following.work.waiters,
+        work.groups,
+        work.joins,
+        work.waiters,
         _later(choose, scene, shop, [task for task in tasks if task not in ended]),
         [row.first for row in staged[:kept]],
         [row.first for row in staged[kept:]],
-        frozenset(following.withheld),
-        following.heirs,
+        heirs,
         sets=_sets(choose, [task for task, status in zip(tasks, column, strict=True) if status is Status.DONE]),
     )
 
@@ -95,33 +83,16 @@ def _later(choose: Choices, scene: Scene, shop: Workshop, waiting: list[int]) ->
 
 def _following(
     choose: Choices, scene: Scene, shop: Workshop, run: int, tasks: Sequence[int], ended: list[int]
-) -> Following:
-    """Children, joins, waiters; members may add slots to their join, or hand their own slot on to a child, and any task
-    may have an heir. Those that somebody waits for mostly have one.
-    """
-    following = Following()
-    if choose.chance():
-        following.work = shop.some_work(choose, list(tasks)[:2])
+) -> tuple[Work, dict[int, int]]:
+    """Children, joins, waiters and heirs. Any task may have an heir; those that somebody waits for mostly have one."""
+    work = shop.some_work(choose, list(tasks)[:2]) if choose.chance() else Work()
+    heirs: dict[int, int] = {}
     awaited = scene.awaited(run) if ended else set()
     for task in ended:
         if (choose.chance(4) or (task in awaited and choose.chance())) and (heir := shop.ids(choose, 1)) > task:
-            following.heirs[task] = heir
-            following.work.groups.append(shop.edition(choose, following.work, heir, task, ended))
-            continue
-        found = scene.waiting_join(run, task)
-        if found is None or not choose.chance():
-            continue
-        join, slot = found
-        if choose.chance():
-            following.withheld.add(task)
-            following.work.groups.append(_member(choose, shop, task, 1, join.id, slot))
-        else:
-            following.work.groups.append(_member(choose, shop, task, choose.number(1, 2), join.id, None))
-    return following
-
-
-def _member(choose: Choices, shop: Workshop, parent: int, count: int, join: int, slot: int | None) -> NewTasks:
-    return shop.group(choose, shop.ids(choose, count), count, [parent], join=join, slot=slot)
+            heirs[task] = heir
+            work.groups.append(shop.edition(choose, work, heir, task, ended))
+    return work, heirs
 
 
 def settle(worker: Worker, parts: Sequence[Part], refused: Sequence[bytes]) -> None:

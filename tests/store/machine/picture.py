@@ -135,7 +135,6 @@ def _of_run(reads: Reads, run: StoredRun) -> Picture:
         "errors": errors,
         "keys": [list(reads.find_tasks(run.id, kind, key)) for kind in KINDS for key in KEYS],
         "sweeps": list(reads.sweeps(run.id)),
-        "marks": list(reads.marks(run.id)),
         "logs": all_of(reads.logs, run.id),
         "context": _context(reads, run.id),
     }

@@ -450,7 +450,7 @@ class WorkMachine(RuleBasedStateMachine):
     def _of_a_join(self, choose: Choices, run: int) -> list[int]:
         """The task of a join, of one that has fired if there is any, and some of its members."""
         reads = self.scene.front.reference.reads
-        joins = [join for join in all_of(reads.joins, run, limit=1000) if join.task is not None]
+        joins = all_of(reads.joins, run, limit=1000)
         fired = [join for join in joins if join.fired and join.needs]
         if not joins:
             return []
@@ -467,19 +467,17 @@ class WorkMachine(RuleBasedStateMachine):
             chosen += choose.some(tasks, most=3)
         if choose.chance():
             chosen += self._of_a_join(choose, run.id)
-        self._reopen(choose, run, chosen, following=choose.chance())
+        self._reopen(choose, run, chosen)
 
     def make_anew(self, choose: Choices) -> None:
-        """Reopen a task that had an heir, and perhaps others of its run, mostly with all that follows."""
+        """Reopen a task that had an heir, and perhaps others of its run."""
         makers = [(run, maker) for run, maker in self.scene.makers if self.scene.ended([maker])]
         number, maker = choose.one(makers or self.scene.makers)
         run = next(run for run in self.scene.runs() if run.id == number)
         if maker in (tasks := self.scene.tasks(run.id)):
-            self._reopen(
-                choose, run, [maker, *choose.some(tasks, most=choose.one((0, 3)))], following=not choose.chance(4)
-            )
+            self._reopen(choose, run, [maker, *choose.some(tasks, most=choose.one((0, 3)))])
 
-    def _reopen(self, choose: Choices, run: StoredRun, chosen: list[int], *, following: bool) -> None:
+    def _reopen(self, choose: Choices, run: StoredRun, chosen: list[int]) -> None:
         how = choose.one((Status.CANCELLED, Status.DONE, Status.SKIPPED))
         settled = Mark(run.id, Scope.TASK, None, how, choose.one(REASONS), choose.one((None, b"v")))
         answer = self._worker(choose).send(
@@ -487,7 +485,6 @@ class WorkMachine(RuleBasedStateMachine):
             run.id,
             chosen,
             lost=choose.chance(4),
-            following=following,
             settle=choose.one((None, settled)),
             said=self._said(choose, run),
         )

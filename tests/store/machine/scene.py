@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from ramify.model.claim import Claim, Want
 from ramify.model.commit import Part
 from ramify.model.event import Status
-from ramify.model.join import Join
 from ramify.model.process import NewProcess
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import LIVE_STATES, Segment, SegmentState
-from ramify.store.reads import Span
 from tests.store.machine.pair import Pair, Sent, Worker
 from tests.store.machine.picture import KINDS, all_of
 
@@ -132,20 +130,6 @@ class Scene:
     def segments(self) -> list[Segment]:
         """All segment rows."""
         return all_of(self.front.reference.reads.segments, limit=1000)
-
-    def span_of(self, task: int) -> Span | None:
-        """The published range that a task is in."""
-        spans = all_of(self.front.reference.reads.spans, limit=1000)
-        return next((span for span in spans if span.first <= task <= span.last), None)
-
-    def waiting_join(self, run: int, task: int) -> tuple[Join, int] | None:
-        """The join that a task is a member of, with its slot, while it has not fired."""
-        span = self.span_of(task)
-        if span is None or span.join is None:
-            return None
-        joins = all_of(self.front.reference.reads.joins, run, fired=False, limit=1000)
-        found = next((join for join in joins if join.id == span.join), None)
-        return None if found is None else (found, span.slot + task - span.first)
 
     def awaited(self, run: int) -> set[int]:
         """The tasks that joins of a run wait for, or waited for."""

@@ -123,7 +123,8 @@ class Workshop:
         if nested:
             inner = self.ids(choose, 1)
             count = choose.number(0, 2)
-            work.joins.append(NewJoins.one(inner, count, task=False, outer=(join, needs - 1)))
+            work.joins.append(NewJoins.one(inner, count))
+            work.groups.append(self.group(choose, inner, 1, parents, waits=True, join=join, slot=needs - 1))
             if count:
                 work.groups.append(self.group(choose, self.ids(choose, count), count, parents, join=inner))
 
@@ -148,7 +149,7 @@ class Workshop:
         ]
         if before and choose.chance() and before[0].last % STREAM + len(before[0].bodies) < STREAM:
             last = before[0]
-            slot = (last.slot or 0) + len(last.bodies) if last.join is not None else 0
+            slot = last.slot + len(last.bodies) if last.join is not None else 0
             return structs.replace(last, first=last.last + 1, slot=slot)
         first = next(task for task in self._reserve(2 * STREAM) if task % STREAM == 0)
         count, parent = choose.number(1, 3), worker.left[token][0]

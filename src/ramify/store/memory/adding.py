@@ -47,21 +47,17 @@ class MemoryAdded:
         return {given: task for given, task in zip(tasks.ids, self.ids, strict=True) if given != task}
 
 
-def add(
-    tables: Tables, run: RunRow, tasks: NewTasks, round: int, process: int, now: int, *, of: int | None = None
-) -> MemoryAdded:
-    """Publish one group; `of` is its first join slot when it adds slots."""
-    slot = tasks.slot if of is None else of
-    assert slot is not None
+def add(tables: Tables, run: RunRow, tasks: NewTasks, round: int, process: int, now: int) -> MemoryAdded:
+    """Publish one group."""
     if tasks.keys is None:
-        _insert(tables, run, _span(run, tasks, round, slot, tasks.first, range(len(tasks.bodies))), tasks.waits, now)
+        _insert(tables, run, _span(run, tasks, round, tasks.first, range(len(tasks.bodies))), tasks.waits, now)
         tables.count(run.new.id, tasks.kind, tasks.queue, Tally.ADDED, process, len(tasks.bodies))
         return MemoryAdded(tuple(tasks.ids), (), [])
     in_place = tasks.join is not None or tasks.waits
     holders: dict[int, int] = {}
     kept: list[int] = []
     ids: list[int] = []
-    stretch = _span(run, tasks, round, slot)
+    stretch = _span(run, tasks, round)
     at = looked_at(now, again=tasks.again)
     for i in range(len(tasks.bodies)):
         key = tasks.keys[i]
@@ -80,19 +76,17 @@ def add(
     for chosen in stretches(kept) if in_place else [kept]:
         if chosen:
             first = tasks.first + (chosen[0] if in_place else 0)
-            _insert(tables, run, _span(run, tasks, round, slot, first, chosen), tasks.waits, now)
+            _insert(tables, run, _span(run, tasks, round, first, chosen), tasks.waits, now)
     tables.count(run.new.id, tasks.kind, tasks.queue, Tally.ADDED, process, len(kept))
     tables.count(run.new.id, tasks.kind, tasks.queue, Tally.DUPLICATE, process, len(holders))
     arrivals: list[Arrival] = []
     if tasks.join is not None:
         for i, other in holders.items():
-            arrivals += joins.wait_for(tables, other, tasks.join, slot + i)
+            arrivals += joins.wait_for(tables, other, tasks.join, tasks.slot + i)
     return MemoryAdded(tuple(ids), holders.keys(), arrivals)
 
 
-def _span(
-    run: RunRow, tasks: NewTasks, round: int, slot: int, first: int | None = None, chosen: Sequence[int] = ()
-) -> MemorySpan:
+def _span(run: RunRow, tasks: NewTasks, round: int, first: int | None = None, chosen: Sequence[int] = ()) -> MemorySpan:
     parents = tasks.parent_column()
     return MemorySpan(
         first=tasks.first if first is None else first,
@@ -106,7 +100,7 @@ def _span(
         hold=tasks.hold,
         keep=tasks.keep,
         join=tasks.join,
-        shift=slot - tasks.first if tasks.join is not None else 0,
+        shift=tasks.slot - tasks.first if tasks.join is not None else 0,
         bodies=[tasks.bodies[i] for i in chosen],
         parents=[parents[i] for i in chosen],
         keys=None if tasks.keys is None else [tasks.keys[i] for i in chosen],
@@ -219,7 +213,7 @@ def _may_grow(run: RunRow, row: MemorySegment, priority: int, now: int) -> bool:
 
 def stage(tables: Tables, run: RunRow, tasks: NewTasks, owner: MemorySegment) -> None:
     """Write unpublished rows under a staged segment, extending the last one of this claim where they follow on."""
-    span = _span(run, tasks, owner.round + 1, tasks.slot or 0, tasks.first, range(len(tasks.bodies)))
+    span = _span(run, tasks, owner.round + 1, tasks.first, range(len(tasks.bodies)))
     span.published = False
     before = tables.span_of(tasks.first - 1)
     for row in tables.segments.values():

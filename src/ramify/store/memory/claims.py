@@ -175,7 +175,7 @@ def _details(tables: Tables, row: MemorySegment, tasks: Iterable[int]) -> dict[i
         key = span.keys[task - span.first] if span.keys is not None else None
         extra = span.details[task - span.first] if span.details is not None else None
         join = tables.joins.get(task)
-        if join is not None and join.task == task:
+        if join is not None:
             found[task] = Details(key, extra, join.ends, join.rule, _results(tables, join))
         elif key is not None or extra is not None:
             found[task] = Details(key, extra)

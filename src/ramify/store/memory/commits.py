@@ -40,7 +40,6 @@ def check(tables: Tables, stamp: Stamp, parts: Sequence[Part]) -> None:
         left = full(row.last - row.first + 1) if row.left is None else row.left
         if part.tasks and (min(part.tasks) < row.first or mask_of(part.tasks, row.first) & ~left):
             raise BadPayload("a part names a task that is not unfinished in its claim")
-        _check_late_slots(tables, row, part)
         joins.check(tables, part.children, part.joins, part.waiters)
         for first in (*part.publish, *part.discard):
             adding.staged(tables, first, part.token)
@@ -48,17 +47,6 @@ def check(tables: Tables, stamp: Stamp, parts: Sequence[Part]) -> None:
         new_joins += part.joins
     check_once(new_joins)
     adding.check_room(tables, children)
-
-
-def _check_late_slots(tables: Tables, row: MemorySegment, part: Part) -> None:
-    """Only a member may add slots to a join, in the commit in which it arrives: until then the join cannot fire."""
-    for tasks in part.children:
-        if tasks.join is not None and tasks.slot is None:
-            arriving = {join for join, _, _ in arrivals_of(tables, row, part.ended(), part.withheld)}
-            if tasks.join not in arriving:
-                raise BadPayload(
-                    f"no task of this part is about to arrive at join {tasks.join}, so none may add slots to it"
-                )
 
 
 def holding(tables: Tables, process: int, token: bytes) -> MemorySegment | None:
@@ -100,8 +88,7 @@ def _apply(
     arrivals: list[Arrival] = []
     became: dict[int, int] = {}
     for tasks in part.children:
-        of = joins.add_slots(tables, tasks.join, len(tasks.bodies)) if tasks.join and tasks.slot is None else None
-        added = adding.add(tables, run, tasks, below, process, now, of=of)
+        added = adding.add(tables, run, tasks, below, process, now)
         arrivals += added.arrivals
         became.update(added.moved(tasks))
     arrivals += joins.wait(tables, part.waiters, became)
@@ -113,7 +100,7 @@ def _apply(
     for first in part.publish:
         arrivals += adding.publish(tables, run, adding.staged(tables, first, part.token), process, now)
     ended = part.ended()
-    arrivals += arrivals_of(tables, row, [task for task in ended if task not in part.heirs], part.withheld)
+    arrivals += arrivals_of(tables, row, [task for task in ended if task not in part.heirs])
     _shrink(tables, row, part, ended, highest)
     return arrivals
 
@@ -144,9 +131,7 @@ def write_ends(
     return highest
 
 
-def arrivals_of(
-    tables: Tables, row: MemorySegment, ended: Iterable[int], withheld: frozenset[int] = frozenset()
-) -> list[Arrival]:
+def arrivals_of(tables: Tables, row: MemorySegment, ended: Iterable[int]) -> list[Arrival]:
     """Return what the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
     found: list[Arrival] = []
     span = row.span
@@ -155,7 +140,7 @@ def arrivals_of(
     for task in ended:
         status = tables.events[task][-1].status if task in tables.events else Status.CANCELLED
         status = joins.arriving(tables, task, status)
-        slots = [(span.join, task + span.shift)] if span.join is not None and task not in withheld else []
+        slots = [(span.join, task + span.shift)] if span.join is not None else []
         for join, slot in [*slots, *tables.waiters.get(task, ())]:
             found.append((join, slot, status))
     return found

@@ -12,7 +12,7 @@ from ramify.model.addition import Addition, applied_before
 from ramify.model.arrivals import Arrivals
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.run import NewRun, Order, Started, check_takes_tasks
-from ramify.model.task import Appended, NewTasks, check_outside
+from ramify.model.task import Appended, NewTasks, check_tasks
 from ramify.store.memory import adding, joins, runs
 from ramify.store.memory.tables import RunRow, Tables
 
@@ -60,7 +60,8 @@ def append(tables: Tables, additions: Sequence[Addition], now: int) -> list[Appe
 
 def _check(tables: Tables, new: Sequence[Addition]) -> None:
     tasks = [group for each in new for group in each.tasks]
-    check_outside(tasks)
+    for group in tasks:
+        check_tasks(group)
     adding.check_room(tables, tasks)
     links = [some for each in new for some in each.joins], [some for each in new for some in each.waiters]
     joins.check(tables, tasks, *links)

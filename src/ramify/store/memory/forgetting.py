@@ -218,8 +218,7 @@ def _not_before(tables: Tables, run: int, ended: Collection[int]) -> Iterator[tu
     for span in tables.spans.values():
         yield from ((p, span.first + i) for i, p in enumerate(span.parents) if p is not None and p in ended)
     for number, join in tables.joins.items():
-        # Joins without a task of their own, and those they pass their fullness on to, go with the run.
-        reader = number if join.task is not None and join.run == run else NEVER
+        reader = number if join.run == run else NEVER
         # All that ever had a slot: one that another has taken over counts too.
         members = {task for task, pairs in tables.waiters.items() if any(pair[0] == number for pair in pairs)}
         members.update(tables.linked.get(number, {}).values())
@@ -228,8 +227,6 @@ def _not_before(tables: Tables, run: int, ended: Collection[int]) -> Iterator[tu
         for task in members:
             yield task, reader
             yield reader, task
-        if join.outer_join is not None and join.run == run:
-            yield join.outer_join, NEVER
 
 
 def _uncount(tables: Tables, tasks: Collection[int], ended: dict[int, Status]) -> None:

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Standing, created, dues, settle, skipped_as
+from ramify.model.arrivals import Arrival, Arrivals, JoinChanges, Standing, created, dues, settle, skipped_as
 from ramify.model.event import Event, Status
-from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, nearest, part_sizes
-from ramify.model.links import Sizes, check_links
+from ramify.model.join import NewJoins, NewWaiters, nearest
+from ramify.model.links import Needs, check_links
 from ramify.model.segment import SegmentState, full, mask_of, trim
 from ramify.model.task import NewTasks
 from ramify.store.memory.tables import MemorySegment, Tables
@@ -31,27 +31,13 @@ def check(
 ) -> None:
     """Refuse links that do not fit."""
 
-    def stored(joins: Collection[int]) -> Sizes:
-        return {
-            join: [bits.size for _, bits in sorted(tables.joins[join].parts.items())]
-            for join in joins
-            if join in tables.joins
-        }
+    def stored(joins: Collection[int]) -> Needs:
+        return {join: tables.joins[join].needs for join in joins if join in tables.joins}
 
     def missing(tasks: Collection[int]) -> Collection[int]:
         return [task for task in tasks if tables.kept(task) is None]
 
     check_links(groups, new_joins, waiters, stored=stored, missing=missing)
-
-
-def add_slots(tables: Tables, join: int, count: int) -> int:
-    """New slots for members named late; the first of them. They start a part of their own, so no full part reopens."""
-    row = tables.joins[join]
-    first = row.total
-    row.parts.update((first + i, Bits(size)) for i, size in enumerate(part_sizes(count)))
-    row.total = len(row.parts)
-    row.needs += count
-    return first * PART_SLOTS
 
 
 def wait_for(tables: Tables, task: int, join: int, slot: int) -> list[Arrival]:
@@ -152,7 +138,7 @@ def last_event(tables: Tables, task: int) -> Event | None:
     return last
 
 
-def arrive(tables: Tables, arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], now: int) -> None:
+def arrive(tables: Tables, arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, int]], now: int) -> None:
     """Settle arrivals, and publish the tasks of the joins that fired."""
 
     def load(wanted: Mapping[int, Collection[int]]) -> Mapping[int, Standing]:

@@ -16,7 +16,6 @@ from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
-from ramify.model.mark import Mark
 from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
@@ -297,11 +296,6 @@ class MemoryReads:
         with self._tables.lock:
             return sorted(self._tables.sweeps.get(run, ()), key=lambda s: (s.first, s.left or 0))
 
-    def marks(self, run: int) -> Sequence[Mark]:
-        """Marks of a run."""
-        with self._tables.lock:
-            return list(self._tables.marks.get(run, ()))
-
     def joins(self, run: int, *, fired: bool | None = None, after: int = 0, limit: int = 100) -> Page[Join]:
         """Joins of a run by id."""
         with self._tables.lock:
@@ -381,7 +375,7 @@ def _span(s: MemorySpan) -> Span:
 
 
 def _join(j: Standing) -> Join:
-    return Join(j.id, j.run, j.task, j.needs, j.ends.all, j.ends, j.instance, j.fired, j.rule)
+    return Join(j.id, j.run, j.needs, j.ends.all, j.ends, j.instance, j.fired, j.rule)
 
 
 def _process(number: int, row: SessionRow) -> Process:

@@ -22,7 +22,6 @@ def reopen(
     tables: Tables,
     run: RunRow,
     tasks: Sequence[int],
-    following: bool,
     settle: Mark | None,
     why: bytes | None,
     process: int,
@@ -37,7 +36,7 @@ def reopen(
         joins=lambda wanted: {join: tables.joins[join] for join in wanted},
         edition=lambda makers: editions.find(tables, run.new.id, makers),
     )
-    found = reopening.reopen(run.new.id, tasks, following, ask)
+    found = reopening.reopen(run.new.id, tasks, ask)
     for heir, join, slot in found.disowned:
         joins.disown(tables, heir, join, slot)
     for task in found.waiting:
@@ -110,7 +109,7 @@ def _offer(tables: Tables, run: RunRow, tasks: Sequence[int], at: int, now: int)
     for task in sorted(tasks):
         span = _span(tables, task)
         join = tables.joins.get(task)
-        waits = join is not None and join.task == task and not join.is_full
+        waits = join is not None and not join.is_full
         if join is not None and not waits:
             join.fired = True
         due = None if join is None else due_after(join, span.due, now)

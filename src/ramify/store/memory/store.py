@@ -310,7 +310,6 @@ class MemoryStore:
         run: int,
         tasks: Sequence[int],
         *,
-        following: bool = False,
         settle: Mark | None = None,
         said: Said = UNSAID,
     ) -> Reopened:
@@ -321,7 +320,7 @@ class MemoryStore:
                 return _same(again.answer, Reopened)
             row = self._tables.run(run)
             now, why = self.now(), reason_value(said.reason, said.by)
-            answer = reopening.reopen(self._tables, row, tasks, following, settle, why, stamp.process, now)
+            answer = reopening.reopen(self._tables, row, tasks, settle, why, stamp.process, now)
             if answer.tasks:
                 deciding.note(row, What.REOPENED, said, now)
             self._tables.consume(stamp, answer)

@@ -27,7 +27,6 @@ from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 Placed = tuple[StoredRun, SqliteSpan, bool, bulk.TaskColumns]
 #: The most groups that share their statements: what is bound for them is in memory until then.
 BATCH = 512
-NO_LATE_SLOTS: Mapping[int, int] = {}
 
 
 class SqliteAdded:
@@ -95,45 +94,32 @@ def add(
     process: int,
     now: int,
     *,
-    late: Mapping[int, int] = NO_LATE_SLOTS,
     columns: Mapping[int, bulk.TaskColumns] | None = None,
 ) -> list[SqliteAdded]:
     """Publish groups, in their order. Neighbours without keys share their statements: each lane is a group of its own.
 
-    By the first id of a group: `late` is its first join slot when it adds slots, `columns` what was prepared of it.
+    `columns` are what was prepared of groups, by their first ids.
     """
     added: list[SqliteAdded] = []
     batch: list[Placed] = []
     for tasks in groups:
         if tasks.keys is None:
-            batch.append(place(run, tasks, round, columns, late=late.get(tasks.first)))
+            batch.append(place(run, tasks, round, columns))
             added.append(SqliteAdded(tasks))
         if len(batch) == BATCH or tasks.keys is not None:
             add_unkeyed(db, batch, process, now)
             batch = []
         if tasks.keys is not None:
-            span = _span(run, tasks, round, _first_slot(tasks, late.get(tasks.first)))
+            span = _span(run, tasks, round)
             added.append(_add_keyed(db, run, tasks, span, process, now))
     add_unkeyed(db, batch, process, now)
     return added
 
 
-def place(
-    run: StoredRun,
-    tasks: NewTasks,
-    round: int,
-    columns: Mapping[int, bulk.TaskColumns] | None,
-    late: int | None = None,
-) -> Placed:
+def place(run: StoredRun, tasks: NewTasks, round: int, columns: Mapping[int, bulk.TaskColumns] | None) -> Placed:
     """A group without keys as it goes into the log; see `add`."""
     prepared = columns[tasks.first] if columns is not None else bulk.TaskColumns.of(tasks)
-    return run, _span(run, tasks, round, _first_slot(tasks, late)), tasks.waits, prepared
-
-
-def _first_slot(tasks: NewTasks, late: int | None) -> int:
-    slot = tasks.slot if late is None else late
-    assert slot is not None
-    return slot
+    return run, _span(run, tasks, round), tasks.waits, prepared
 
 
 def add_unkeyed(db: Db, batch: Sequence[Placed], process: int, now: int) -> None:
@@ -164,16 +150,15 @@ def _add_keyed(db: Db, run: StoredRun, tasks: NewTasks, span: SqliteSpan, proces
     counters.count(db, run.id, tasks.kind, tasks.queue, Tally.DUPLICATE, process, len(tasks.bodies) - len(kept))
     added = SqliteAdded(tasks, offer, placed)
     if tasks.join is not None:
-        slot = tasks.first + span.shift
         lost = added.lost.items()
-        added.arrivals = [a for i, other in lost for a in joins.wait_for(db, other, tasks.join, slot + i)]
+        added.arrivals = [a for i, other in lost for a in joins.wait_for(db, other, tasks.join, tasks.slot + i)]
     return added
 
 
-def _span(run: StoredRun, tasks: NewTasks, round: int, slot: int, *, published: bool = True) -> SqliteSpan:
+def _span(run: StoredRun, tasks: NewTasks, round: int, *, published: bool = True) -> SqliteSpan:
     return SqliteSpan(
         tasks.first, tasks.last, run.id, round, tasks.kind, tasks.queue, tasks.lane, tasks.priority, tasks.due,
-        tasks.hold, tasks.keep, tasks.join, slot - tasks.first if tasks.join is not None else 0,
+        tasks.hold, tasks.keep, tasks.join, tasks.slot - tasks.first if tasks.join is not None else 0,
         tasks.keys is not None, tasks.details is not None, tasks.lanes is not None, tasks.awaited, published,
     )  # fmt: skip
 
@@ -239,7 +224,7 @@ def extend_tail(db: Db, run: StoredRun, tasks: NewTasks, round: int, now: int) -
     span = rows.span_of(db, tasks.first - 1)
     if span is None or span.last != tasks.first - 1 or not span.published:
         return False
-    mine = _span(run, tasks, round, 0)
+    mine = _span(run, tasks, round)
     if mine.shared() != span.shared():
         return False
     # Only rows of this span are looked at: other tails and due rows may lie close by, and be many.
@@ -281,7 +266,7 @@ def stage(db: Db, groups: Sequence[NewTasks], owner: SqliteSegment) -> None:
 
 def _stage(db: Db, run: StoredRun, tasks: NewTasks, owner: SqliteSegment) -> None:
     """Write one group, extending the last range of this claim where it follows on."""
-    span = _span(run, tasks, owner.round + 1, tasks.slot or 0, published=False)
+    span = _span(run, tasks, owner.round + 1, published=False)
     columns = bulk.TaskColumns.of(tasks)
     span.low_parent, span.high_parent = columns.low_parent, columns.high_parent
     bulk.insert_tasks(db, span.first, columns)

@@ -18,7 +18,7 @@ from ramify.model.process import new_token
 from ramify.model.segment import SegmentState, take_head
 from ramify.store.sqlite import due_rows, rows
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import SEGMENT_COLUMNS, SqliteSegment
+from ramify.store.sqlite.rows import IS_APART, SEGMENT_COLUMNS, SqliteSegment
 from ramify.store.sqlite.wanted import IS_READY, NEXT_PLACE, fits, rank_order, wanted_places
 
 BY_KIND = (
@@ -86,7 +86,7 @@ def look(db: Db, process: int, want: Want, now: int) -> Taken | None:
 def _held(db: Db, process: int) -> tuple[int, int | None]:
     """How many rows a process holds, and whether they run apart."""
     held, worst = db.execute(
-        "SELECT count(*), max(apart) FROM segment INDEXED BY held WHERE state = 3 AND owner = ?", (process,)
+        f"SELECT count(*), max({IS_APART}) FROM segment INDEXED BY held WHERE state = 3 AND owner = ?", (process,)
     ).fetchall()[0]
     return held, worst
 
@@ -168,7 +168,7 @@ def _tokens(taken: Iterable[SqliteSegment]) -> tuple[bytes, ...]:
 
 def _suspects(db: Db, want: Want, rooms: Rooms, now: int) -> Iterator[SqliteSegment]:
     found = db.execute(
-        f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY suspect WHERE state = 0 AND apart ORDER BY rank, id"
+        f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY suspect WHERE state = 0 AND {IS_APART} ORDER BY rank, id"
     )
     for row in map(rows.segment_row, found):
         if fits(row, want, rooms) and (row.due is None or row.due <= now):

@@ -56,7 +56,6 @@ def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SqliteSegm
             left = full(row.last - row.first + 1) if row.left is None else row.left
             if part.tasks and (min(part.tasks) < row.first or mask_of(part.tasks, row.first) & ~left):
                 raise BadPayload("a part names a task that is not unfinished in its claim")
-        _check_late_slots(db, row, part)
         if part.children or part.joins or part.waiters:
             joins.check(db, part.children, part.joins, part.waiters)
         for first in (*part.publish, *part.discard):
@@ -66,17 +65,6 @@ def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SqliteSegm
     check_once(new_joins)
     adding.check_room(db, children)
     return valid
-
-
-def _check_late_slots(db: Db, row: SqliteSegment, part: Part) -> None:
-    """Only a member may add slots to a join, in the commit in which it arrives: until then the join cannot fire."""
-    for tasks in part.children:
-        if tasks.join is not None and tasks.slot is None:
-            arrivals = arrivals_of(db, rows.span_at(db, row.span), _ended(part), part.withheld)
-            if tasks.join not in {join for join, _, _ in arrivals}:
-                raise BadPayload(
-                    f"no task of this part is about to arrive at join {tasks.join}, so none may add slots to it"
-                )
 
 
 def holding(db: Db, process: int, token: bytes) -> SqliteSegment | None:
@@ -186,12 +174,7 @@ def _apply(commit: Commit, row: SqliteSegment, span: SqliteSpan, part: Part) -> 
     commit.empty.update(joins.create(db, row.run, part.joins, below))
     arrivals: list[Arrival] = []
     became: dict[int, int] = {}
-    late = {
-        tasks.first: joins.add_slots(db, tasks.join, len(tasks.bodies))
-        for tasks in part.children
-        if tasks.join and tasks.slot is None
-    }
-    for added in adding.add(db, run, part.children, below, process, now, late=late, columns=commit.columns):
+    for added in adding.add(db, run, part.children, below, process, now, columns=commit.columns):
         arrivals += added.arrivals
         if part.waiters or part.heirs:
             became.update(added.moved())
@@ -205,8 +188,8 @@ def _apply(commit: Commit, row: SqliteSegment, span: SqliteSpan, part: Part) -> 
     for first in part.publish:
         arrivals += adding.publish(db, log, run, adding.staged(db, first, part.token), process, now)
     done: Sequence[Slot] = ()
-    if not ended.all_done or part.withheld or part.heirs:
-        arrivals += arrivals_of(db, span, ended, part.withheld, part.heirs)
+    if not ended.all_done or part.heirs:
+        arrivals += arrivals_of(db, span, ended, part.heirs)
     elif commit.links:
         done = joins.slots_of(db, span, ended.tasks)
     elif ended.tasks:
@@ -280,13 +263,7 @@ def _forget_lateness(db: Db, run: int, tasks: Iterable[int]) -> None:
     )
 
 
-def arrivals_of(
-    db: Db,
-    span: SqliteSpan,
-    ended: EndedTasks,
-    withheld: frozenset[int] = frozenset(),
-    heirs: Mapping[int, int] = NO_HEIRS,
-) -> list[Arrival]:
+def arrivals_of(db: Db, span: SqliteSpan, ended: EndedTasks, heirs: Mapping[int, int] = NO_HEIRS) -> list[Arrival]:
     """Return what the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
     found: list[Arrival] = []
     if not ended.tasks:
@@ -294,11 +271,7 @@ def arrivals_of(
     status_of = joins.arriving(db, dict(ended))
     if span.join is not None:
         join, shift = span.join, span.shift
-        found += (
-            (join, task + shift, status)
-            for task, status in status_of.items()
-            if task not in withheld and task not in heirs
-        )
+        found += ((join, task + shift, status) for task, status in status_of.items() if task not in heirs)
     waiting = joins.waiters_of(db, ended.tasks)
     if waiting:
         found += ((join, slot, status_of[task]) for task, join, slot in waiting if task not in heirs)

@@ -50,7 +50,7 @@ NEXT_DUE = (
 )
 DUE_SUSPECTS = (
     "SELECT due, kind, queue, run, lane FROM segment INDEXED BY suspect"
-    f" WHERE state = 0 AND apart AND due > ? AND due < {PARKED}"
+    f" WHERE state = 0 AND {rows.IS_APART} AND due > ? AND due < {PARKED}"
 )
 _KIND, _QUEUE = (SEGMENT_COLUMNS.split(", ").index(name) for name in ("kind", "queue"))
 

@@ -16,7 +16,7 @@ from ramify.model.arrivals import Arrivals
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.moving import begins_at
 from ramify.model.run import NewRun, Order, Started, StoredRun, check_takes_tasks
-from ramify.model.task import Appended, NewTasks, check_outside
+from ramify.model.task import Appended, NewTasks, check_tasks
 from ramify.store.sqlite import adding, joins, rows, runs
 from ramify.store.sqlite.db import Db
 
@@ -68,7 +68,8 @@ def append(db: Db, additions: Sequence[Addition], now: int) -> list[Appended]:
 
 def _check(db: Db, new: Sequence[Addition], reserved: range) -> None:
     tasks = [group for each in new for group in each.tasks]
-    check_outside(tasks)
+    for group in tasks:
+        check_tasks(group)
     adding.check_room(db, tasks, reserved)
     links = [some for each in new for some in each.joins], [some for each in new for some in each.waiters]
     joins.check(db, tasks, *links)

@@ -92,9 +92,8 @@ MEMBERS = (
 )
 #: The spans whose tasks are members by their place, of joins with a task in a range.
 GROUPS = "SELECT first, last, joined FROM span WHERE joined BETWEEN ? AND ? AND published"
-OUTERS = "SELECT DISTINCT outer_join FROM joins WHERE run = ? AND outer_join IS NOT NULL"
 OWN_JOINS = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value ORDER BY id"
-READING = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value WHERE run = ? AND task IS NOT NULL"
+READING = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value WHERE run = ?"
 
 
 def forget(db: Db, run: StoredRun, removal: Removal, now: int) -> Forgot:
@@ -297,11 +296,9 @@ def _not_before(db: Db, run: int, found: Sequence[Piece], spans: Mapping[int, Lo
     joins = rows.ids({join for _, join in pairs}) if pairs else None
     reading = {join for (join,) in db.execute(READING, (joins, run))} if pairs else set()
     for task, join in pairs:
-        # Joins without a task of their own, and those they pass their fullness on to, go with the run.
         reader = join if join in reading else NEVER
         yield task, reader
         yield reader, task
-    yield from ((outer, NEVER) for (outer,) in db.execute(OUTERS, (run,)).fetchall())
 
 
 def _take_out(db: Db, blocks: Sequence[Block], chosen: Sequence[int], ended: Mapping[int, Status]) -> None:

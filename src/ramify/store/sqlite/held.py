@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from typing import Any
 
 from ramify.model.claim import Claim, Details
@@ -17,11 +17,13 @@ from ramify.model.join import MOST_BROUGHT, Rule
 from ramify.model.mark import Mark, Scope
 from ramify.model.run import RunState, seconds_left
 from ramify.model.segment import tasks_in
+from ramify.model.task import MAX_ID
 from ramify.store.sqlite import joins, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SqliteSegment
 
 NO_DETAILS = Details()
+NO_JOINS: Mapping[int, tuple[Any, ...]] = {}
 #: By their numbers: claims are read by the thousand.
 RULES = tuple(Rule)
 #: The most ids of a row that is read together with others.
@@ -37,23 +39,21 @@ TASKS_AT = (
 RANGE_OF_TASKS = "SELECT parent, CAST(body AS BLOB), key, more, lane FROM task WHERE id BETWEEN ? AND ?"
 RANGE_OF_PLAIN_TASKS = "SELECT parent, CAST(body AS BLOB) FROM task WHERE id BETWEEN ? AND ?"
 JOIN = "SELECT id, rule, brings, size, arrived, failed, skipped, cancelled FROM"
-JOINS_AT = f"{JOIN} carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value WHERE task IS NOT NULL"
-LINKED = "SELECT id, slot, max(task) FROM carray(?) AS w CROSS JOIN waiter ON id = w.value GROUP BY id, slot"
-GROUPED = (
-    "SELECT joined, first, last, shift FROM carray(?) AS wanted CROSS JOIN span ON joined = wanted.value"
-    " WHERE published ORDER BY first"
+JOINS_AT = f"{JOIN} carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
+_LAST_VALUE = (
+    "(SELECT CAST(e.value AS BLOB) FROM event e"
+    f" WHERE e.task = {{task}} AND e.status = {Status.DONE:d} ORDER BY n DESC LIMIT 1)"
 )
-#: What those came to that small joins waited for, if each slot has one, and each was done once. One that was replaced
-#: since counts here as it ended.
+#: What the members of small joins came to, each with a number: in a slot the largest counts. Waiters win over tasks of
+#: a group, which lost their key or have an heir. One that was replaced since counts here as it ended.
 RESULTS = (
-    "SELECT id, slot, CAST(e.value AS BLOB) FROM carray(?) AS w CROSS JOIN waiter ON id = w.value"
-    f" CROSS JOIN event e ON e.task = waiter.task AND e.status = {Status.DONE:d} ORDER BY id, slot"
+    f"SELECT id, slot, task | {MAX_ID}, {_LAST_VALUE.format(task='waiter.task')}"
+    " FROM carray(?1) AS w CROSS JOIN waiter ON id = w.value"
+    f" UNION ALL SELECT joined, task.id + shift, task.id, {_LAST_VALUE.format(task='task.id')}"
+    " FROM carray(?1) AS w CROSS JOIN span ON joined = w.value AND published"
+    " CROSS JOIN task ON task.id BETWEEN first AND last"
 )
-VALUES = (
-    "SELECT task, CAST(e.value AS BLOB) FROM carray(?) AS w"
-    f" CROSS JOIN event e ON task = w.value AND e.status = {Status.DONE:d} ORDER BY task, n"
-)
-RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
+RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ?"
 
 MARKS_OF = (
     "SELECT run, scope, task, status, reason, mark.value, who FROM carray(?) AS wanted"
@@ -86,25 +86,21 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
     near = [task for row, tasks in zip(held, tasks_of, strict=True) if _is_narrow(row) for task in tasks]
     columns_of_near = iter(db.execute(TASKS_AT, (rows.ids(near),)).fetchall() if near else ())
     joins_of_near = {row[0]: row[1:] for row in db.execute(JOINS_AT, (rows.ids(near),)).fetchall()} if near else {}
-    results_of_near = _results(db, joins_of_near)
+    joins_of = [
+        _joins_in(tasks, joins_of_near) if _is_narrow(row) else _joins_of_wide(db, row)
+        for row, tasks in zip(held, tasks_of, strict=True)
+    ]
+    results = _results(db, chain.from_iterable(known.items() for known in joins_of))
     # Most say the same as many others.
     told = cache(_told)
-    for row, tasks in zip(held, tasks_of, strict=True):
+    for row, tasks, known in zip(held, tasks_of, joins_of, strict=True):
         plain, laned, awaited = spans[row.span]
         if _is_narrow(row):
             found = list(islice(columns_of_near, len(tasks)))
-            known = {task: joins_of_near[task] for task in tasks if task in joins_of_near} if joins_of_near else {}
-            # If it is too much for all of them together, as many bring theirs along as there is room for.
-            results = results_of_near or _results(db, known)
         else:
             found = db.execute(RANGE_OF_PLAIN_TASKS if plain else RANGE_OF_TASKS, (row.first, row.last)).fetchall()
             if row.left is not None:
                 found = [found[task - row.first] for task in tasks]
-            joined = db.execute(RANGE_OF_JOINS, (row.first, row.last)).fetchall()
-            known = {join[0]: join[1:] for join in joined}
-            if known and row.left is not None:
-                known = {task: known[task] for task in tasks if task in known}
-            results = _results(db, known)
         columns = list(zip(*found, strict=True))
         details = (
             {}
@@ -137,6 +133,17 @@ def _is_narrow(row: SqliteSegment) -> bool:
     return row.last - row.first < NARROW
 
 
+def _joins_in(tasks: Sequence[int], joined: Mapping[int, tuple[Any, ...]]) -> Mapping[int, tuple[Any, ...]]:
+    """The joins that published tasks, of those that published any of a claim."""
+    return {task: joined[task] for task in tasks if task in joined} if joined else NO_JOINS
+
+
+def _joins_of_wide(db: Db, row: SqliteSegment) -> Mapping[int, tuple[Any, ...]]:
+    """The joins that published the tasks of a wide row."""
+    found = db.execute(RANGE_OF_JOINS, (row.first, row.last)).fetchall()
+    return {join[0]: join[1:] for join in found if row.covers(join[0])}
+
+
 def _told(bits: tuple[Any, ...]) -> Details:
     """Return what a join says that published a task."""
     return Details(members=joins.ends_of(bits[2:]), rule=RULES[bits[0]])
@@ -158,58 +165,26 @@ def _join_details(
     return found
 
 
-def _results(db: Db, known: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[bytes | None, ...]]:
-    """Return what the members of small joins came to, by slot, for those that bring it along and of which all ended
-    well.
+def _results(db: Db, known: Iterable[tuple[int, tuple[Any, ...]]]) -> dict[int, tuple[bytes | None, ...]]:
+    """Return the results of members, by slot, of small joins that bring them along and of which all ended well.
+
+    If it is too much for all of them together, as many bring theirs along as there is room for.
     """
-    ended = (
-        (join, size) for join, (_, brings, size, _, *broken) in known.items() if brings and size and not any(broken)
-    )
-    sizes = dict(sorted(ended))
-    if not sizes:
-        return {}
-    found = _one_by_one(db, sizes)
-    return _grouped(db, list(sizes)) if found is None else found
-
-
-def _one_by_one(db: Db, sizes: Mapping[int, int]) -> dict[int, tuple[bytes | None, ...]] | None:
-    """The same if each member was waited for by itself and done once; None otherwise."""
-    joined: list[int] = []
-    slots: list[int] = []
-    values: list[bytes | None] = []
+    sizes = {join: size for join, (_, brings, size, _, *broken) in known if brings and size and not any(broken)}
+    found: dict[int, dict[int, tuple[int, bytes | None]]] = {join: {} for join in sizes}
     room = MOST_BROUGHT
-    for join, slot, value in db.execute(RESULTS, (rows.ids(sizes),)):
-        joined.append(join)
-        slots.append(slot)
-        values.append(value)
-        room -= len(value or b"")
-        if room < 0:
-            return {}
-    if slots != [*chain.from_iterable(map(range, sizes.values()))]:
-        return None
-    if joined != [*chain.from_iterable(map(repeat, *zip(*sizes.items(), strict=True)))]:
-        return None
-    rest = iter(values)
-    return {join: tuple(islice(rest, size)) for join, size in sizes.items()}
-
-
-def _grouped(db: Db, wanted: Sequence[int]) -> dict[int, tuple[bytes | None, ...]]:
-    """The same for joins whose members may be a group, or have taken over from others."""
-    members: dict[int, dict[int, int]] = {join: {} for join in wanted}
-    for join, first, last, shift in db.execute(GROUPED, (rows.ids(wanted),)).fetchall():
-        members[join].update((task + shift, task) for task in range(first, last + 1))
-    # They win where a group's task lost its key or has an heir.
-    for join, slot, task in db.execute(LINKED, (rows.ids(wanted),)).fetchall():
-        members[join][slot] = task
-    values: dict[int, bytes | None] = {}
-    room = MOST_BROUGHT
-    tasks = sorted({task for slots in members.values() for task in slots.values()})
-    for task, value in db.execute(VALUES, (rows.ids(tasks),)):
-        values[task] = value
-        room -= len(value or b"")
-        if room < 0:
-            return {}
-    return {join: tuple(values[task] for _, task in sorted(slots.items())) for join, slots in members.items()}
+    for join, slot, number, value in db.execute(RESULTS, (rows.ids(sorted(sizes)),)) if sizes else ():
+        if value is not None and (room := room - len(value)) < 0:
+            del found[join]
+            break
+        slots = found[join]
+        if slot not in slots or slots[slot][0] < number:
+            slots[slot] = number, value
+    return {
+        join: tuple(slots[slot][1] for slot in sorted(slots))
+        for join, slots in found.items()
+        if len(slots) == sizes[join]
+    }
 
 
 def _histories(db: Db, row: SqliteSegment, tasks: Iterable[int]) -> dict[int, History]:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from ramify.model.arrivals import Arrival, Arrivals, Bits, Slot, Standing, created, dues, settle, skipped_as
 from ramify.model.event import Status
-from ramify.model.join import PART_SLOTS, SMALL, Ends, NewJoins, NewWaiters, part_sizes
-from ramify.model.links import Sizes, check_links, older_tasks
+from ramify.model.join import SMALL, Ends, NewJoins, NewWaiters
+from ramify.model.links import Needs, check_links, older_tasks
 from ramify.model.run import StoredRun
 from ramify.model.segment import SegmentState, bounds, full, is_unbroken, mask_of, trim, unpack
 from ramify.model.task import NewTasks
@@ -24,22 +24,22 @@ from ramify.store.sqlite.db import Db
 
 #: `size` is that of the bits in the row itself, and NULL where they are in parts.
 JOINS_AT = (
-    "SELECT id, run, task, outer_join, outer_slot, rule, brings, needs, parts, filled, instance, fired, size, arrived,"
-    " failed, skipped, cancelled FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
+    "SELECT id, run, rule, brings, needs, parts, filled, instance, fired, size, arrived, failed, skipped, cancelled"
+    " FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
 )
-INSERT_JOIN = "INSERT INTO joins VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_JOIN = "INSERT INTO joins VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 #: The size of each is one byte of a column, as a character.
 INSERT_SMALL = (
-    "INSERT INTO joins SELECT value, ?2, value, NULL, 0, ?3, ?4, size, 1, 0, 1, 0, size, 0, 0, 0, 0 FROM"
+    "INSERT INTO joins SELECT value, ?2, ?3, ?4, size, 1, 0, 1, 0, size, 0, 0, 0, 0 FROM"
     " (SELECT value, unicode(substr(?5, rowid, 1)) AS size FROM carray(?1))"
 )
 UPDATE_JOIN = (
-    "UPDATE joins SET needs = ?, parts = ?, filled = ?, instance = ?, fired = ?, size = ?, arrived = ?, failed = ?,"
-    " skipped = ?, cancelled = ? WHERE id = ?"
+    "UPDATE joins SET filled = ?, instance = ?, fired = ?, size = ?, arrived = ?, failed = ?, skipped = ?,"
+    " cancelled = ? WHERE id = ?"
 )
 SETTLE = "UPDATE joins SET filled = ?, fired = ?, arrived = ?"
 #: Members that are done arrive at small joins in one statement. What it cannot settle it names: `others`.
-IS_OTHER = "(size IS NULL OR outer_join IS NOT NULL)"
+IS_OTHER = "size IS NULL"
 IS_FULL = f"NOT {IS_OTHER} AND joins.arrived | slots = (1 << size) - 1"
 ARRIVE = (
     "WITH here (id, slots) AS MATERIALIZED (SELECT id, sum(DISTINCT 1 << slot) FROM {tasks} GROUP BY id)"
@@ -49,10 +49,7 @@ ARRIVE = (
 )
 PART = "SELECT size, arrived, failed, skipped, cancelled FROM join_part WHERE id = ? AND number = ?"
 WRITE_PART = "INSERT OR REPLACE INTO join_part VALUES (?,?,?,?,?,?,?)"
-SIZES_AT = (
-    "SELECT joins.id, ifnull(joins.size, join_part.size) FROM carray(?) AS wanted"
-    " CROSS JOIN joins ON joins.id = wanted.value LEFT JOIN join_part ON join_part.id = joins.id ORDER BY number"
-)
+NEEDS_AT = "SELECT id, needs FROM carray(?) AS wanted CROSS JOIN joins ON id = wanted.value"
 RANGE = "waiter WHERE task BETWEEN ? AND ?"
 LISTED = "carray(?) AS ended CROSS JOIN waiter ON task = ended.value"
 WAITERS_OF_RANGE = f"SELECT task, id, slot FROM {RANGE}"
@@ -70,11 +67,8 @@ NOBODY = Bits(0)
 def check(db: Db, groups: Sequence[NewTasks], new_joins: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:
     """Refuse links that do not fit."""
 
-    def stored(joins: Collection[int]) -> Sizes:
-        sizes: dict[int, list[int]] = {}
-        for join, size in db.execute(SIZES_AT, (rows.ids(sorted(joins)),)) if joins else ():
-            sizes.setdefault(join, []).extend([] if size is None else [size])
-        return sizes
+    def stored(joins: Collection[int]) -> Needs:
+        return dict(db.execute(NEEDS_AT, (rows.ids(sorted(joins)),)).fetchall()) if joins else {}
 
     def missing(tasks: Collection[int]) -> Collection[int]:
         return [task for task in tasks if rows.kept_span(db, task) is None]
@@ -90,7 +84,7 @@ def create(db: Db, run: int, joins: Iterable[NewJoins], round: int) -> dict[int,
     empty: dict[int, tuple[int, int]] = {}
     for new in joins:
         # All alike and without parts, as in most graphs: they need not be made first.
-        if new.tasks and new.outers is None and new.needs and 0 < min(new.needs) <= max(new.needs) <= SMALL:
+        if new.needs and 0 < min(new.needs) <= max(new.needs) <= SMALL:
             db.execute(INSERT_SMALL, (rows.ids(new.ids), run, new.rule, new.brings, bytes(new.needs)))
             continue
         for join in created(run, new):
@@ -103,16 +97,16 @@ def create(db: Db, run: int, joins: Iterable[NewJoins], round: int) -> dict[int,
 
 
 def _is_small(join: Standing) -> bool:
-    return join.needs <= SMALL and join.total <= 1
+    return join.needs <= SMALL
 
 
 def _columns(join: Standing) -> tuple[object, ...]:
-    return (join.id, join.run, join.task, join.outer_join, join.outer_slot, join.rule, join.brings, *_changing(join))
+    return (join.id, join.run, join.rule, join.brings, join.needs, join.total, *_changing(join))
 
 
 def _changing(join: Standing) -> tuple[object, ...]:
     """Return what changes: of a small join its bits, of a large one how many of its members ended in which way."""
-    state = (join.needs, join.total, join.full, join.instance, join.fired)
+    state = (join.full, join.instance, join.fired)
     if not _is_small(join):
         ends = join.ends
         return (*state, None, ends.all, ends.failed, ends.skipped, ends.cancelled)
@@ -138,13 +132,13 @@ def load(db: Db, wanted: Mapping[int, Collection[int]]) -> dict[int, Standing]:
     """Joins by id, with the parts that are named; those that do not exist are left out."""
     found: dict[int, Standing] = {}
     for row in db.execute(JOINS_AT, (rows.ids(sorted(wanted)),)).fetchall() if wanted else ():
-        join = found[row[0]] = Standing(*row[:12])
-        if row[12] is None:
+        join = found[row[0]] = Standing(*row[:9])
+        if row[9] is None:
             join.parts = dict(_parts(db, join.id, wanted[join.id]))
-            join.elsewhere = ends_of(row[12:]) - sum((bits.ends for bits in join.parts.values()), Ends())
-        elif row[12]:
+            join.elsewhere = ends_of(row[9:]) - sum((bits.ends for bits in join.parts.values()), Ends())
+        elif row[9]:
             # `size` is 0 for a join that waits for nobody, and has no part.
-            join.parts = {0: Bits(*row[12:])}
+            join.parts = {0: Bits(*row[9:])}
     return found
 
 
@@ -198,17 +192,6 @@ def runs_of(db: Db, joins: Collection[int]) -> dict[int, int]:
     """The runs of those joins that exist."""
     statement = "SELECT id, run FROM carray(?) AS wanted CROSS JOIN joins ON id = wanted.value"
     return dict(db.execute(statement, (rows.ids(sorted(joins)),)).fetchall()) if joins else {}
-
-
-def add_slots(db: Db, join: int, count: int) -> int:
-    """New slots for members named late; the first of them. They start a part of their own, so no full part reopens."""
-    row = load(db, {join: (0,)})[join]
-    first = row.total
-    row.parts.update((first + i, Bits(size)) for i, size in enumerate(part_sizes(count)))
-    row.total = first + len(part_sizes(count))
-    row.needs += count
-    save(db, [row])
-    return first * PART_SLOTS
 
 
 # arrivals

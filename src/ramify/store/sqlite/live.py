@@ -20,14 +20,14 @@ from ramify.store.sqlite.wanted import IS_DUE, IS_READY, NEXT_DUE_PLACE, NEXT_PL
 
 SEGMENT = (
     "SELECT id, run, round, kind, queue, lane, first, last, mask, rank, due, attempt, owner, state,"
-    " ran, held, silent, apart, alone, awaits FROM segment"
+    " deaths, awaits FROM segment"
 )
 #: Of each place the first rows: those that can be taken now by rank, the others by the time they are due.
 FIRST_READY, FIRST_DUE = (
     f"{SEGMENT} INDEXED BY {index} WHERE {is_it} AND kind = ? AND queue = ? ORDER BY {order}, id LIMIT ?"
     for index, is_it, order in (("ready", IS_READY, "rank"), ("due", IS_DUE, "due"))
 )
-FIRST_SUSPECTS = f"{SEGMENT} INDEXED BY suspect WHERE state = 0 AND apart ORDER BY rank, id LIMIT ?"
+FIRST_SUSPECTS = f"{SEGMENT} INDEXED BY suspect WHERE state = 0 AND {rows.IS_APART} ORDER BY rank, id LIMIT ?"
 
 
 #: Rows of a kind that have a due time and that nobody holds, beyond a task and behind a row: those of all runs by the
@@ -35,14 +35,15 @@ FIRST_SUSPECTS = f"{SEGMENT} INDEXED BY suspect WHERE state = 0 AND apart ORDER 
 _IS_TIMED = "kind = ?1 AND due IS NOT NULL AND last > ?2 AND (first, id) > (?3, ?4)"
 TIMED = " UNION ALL ".join(
     f"{SEGMENT} INDEXED BY {index} WHERE {is_it} AND {_IS_TIMED}"
-    for index, is_it in (("due", IS_DUE), ("suspect", "state = 0 AND apart"), ("gated", "state = 1"))
+    for index, is_it in (("due", IS_DUE), ("suspect", f"state = 0 AND {rows.IS_APART}"), ("gated", "state = 1"))
 )
 TIMED_OF_RUN = f"{SEGMENT} INDEXED BY segment_run WHERE run = ?6 AND state <= 1 AND {_IS_TIMED}"
 IN_ORDER = " ORDER BY first, id LIMIT ?5"
 
 #: What rows are counted by: the columns of `LiveCount` up to the number of tasks.
 _ALIKE = (
-    "state, kind, owner, apart, ifnull(due > ?2, 0) AS later, round > (SELECT round FROM run WHERE id = ?1) AS ahead"
+    f"state, kind, owner, {rows.IS_APART} AS apart, ifnull(due > ?2, 0) AS later,"
+    " round > (SELECT round FROM run WHERE id = ?1) AS ahead"
 )
 _LEFT = "FROM segment INDEXED BY segment_run WHERE run = ?1 AND state <= 3 AND mask IS"
 COUNT_FULL = (
@@ -120,6 +121,7 @@ def counts(db: Db, run: int, now: int, limit: int) -> LiveCounts:
 
 def segment_of(row: tuple[Any, ...]) -> Segment:
     """A row of the table as a value."""
-    ran, held, silent, apart, alone, awaits = row[14:]
-    deaths = Deaths(ran, held, silent, bool(apart), bool(alone))
-    return Segment(*(*row[:8], unpack(row[8]), *row[9:12], deaths, row[12], SegmentState(row[13]), awaits))
+    deaths, awaits = row[14:]
+    return Segment(
+        *(*row[:8], unpack(row[8]), *row[9:12], Deaths.unpack(deaths), row[12], SegmentState(row[13]), awaits)
+    )

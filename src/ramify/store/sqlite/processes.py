@@ -204,7 +204,7 @@ def _offer_again(db: Db, row: SqliteSegment, death: Death) -> None:
     # The old row goes first: SQLite may give its id to one of the new ones.
     rows.drop(db, row)
     for (first, last, left), on_record in offered:
-        replace(row, first=first, last=last, left=left, **msgspec.structs.asdict(on_record)).insert(db)
+        replace(row, first=first, last=last, left=left, packed_deaths=on_record.packed).insert(db)
 
 
 def vacuum(link: Link, liveness: Liveness, limit: int, spare: float, now: Callable[[], int]) -> Vacuumed:

@@ -14,7 +14,6 @@ from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join, Rule, nearest
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
-from ramify.model.mark import Mark
 from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment
@@ -35,7 +34,7 @@ from ramify.store.reads import (
     Totals,
     page_size,
 )
-from ramify.store.sqlite import context, counters, held, joins, live, log, notes, once, processes, rows, standing
+from ramify.store.sqlite import context, counters, joins, live, log, notes, once, processes, rows, standing
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
@@ -304,16 +303,11 @@ class SqliteReads:
         with self._link.read() as db:
             return sorted(log.sweeps(db, "run = ?", (run,)), key=lambda s: (s.first, s.left or 0))
 
-    def marks(self, run: int) -> Sequence[Mark]:
-        """Marks of a run."""
-        with self._link.read() as db:
-            return held.marks_of(db, [run]).get(run, [])
-
     def joins(self, run: int, *, fired: bool | None = None, after: int = 0, limit: int = 100) -> Page[Join]:
         """Joins of a run by id."""
         with self._link.read() as db:
             found = db.execute(
-                "SELECT id, run, task, needs, instance, fired, rule, size, arrived, failed, skipped, cancelled"
+                "SELECT id, run, needs, instance, fired, rule, size, arrived, failed, skipped, cancelled"
                 " FROM joins WHERE run = ? AND id > ? AND (?3 IS NULL OR fired = ?3) ORDER BY id LIMIT ?4",
                 (run, after, fired, page_size(limit) + 1),
             ).fetchall()
@@ -384,6 +378,6 @@ def _page(found: Iterable[T], key: Callable[[T], int], after: int, limit: int) -
 
 
 def _join(row: tuple[Any, ...]) -> Join:
-    number, run, task, needs, instance, fired, rule, *bits = row
+    number, run, needs, instance, fired, rule, *bits = row
     ends = joins.ends_of(bits)
-    return Join(number, run, task, needs, ends.all, ends, instance, bool(fired), Rule(rule))
+    return Join(number, run, needs, ends.all, ends, instance, bool(fired), Rule(rule))

@@ -40,9 +40,7 @@ WRITE_EVENTS = (
     " SELECT value, ifnull((SELECT max(n) FROM event WHERE task = reopened.value), 0) + 1, ?2, ?3, CAST(?4 AS TEXT)"
     " FROM carray(?1) AS reopened"
 )
-OWN_JOINS = (
-    "SELECT id, filled = parts FROM carray(?) AS wanted CROSS JOIN joins ON id = wanted.value WHERE joins.task = id"
-)
+OWN_JOINS = "SELECT id, filled = parts FROM carray(?) AS wanted CROSS JOIN joins ON id = wanted.value"
 FIRE = "UPDATE joins SET fired = 1 WHERE id = ?"
 HIGHEST = "SELECT max(n) FROM carray(?) AS wanted CROSS JOIN event ON task = wanted.value"
 
@@ -54,7 +52,6 @@ def reopen(
     db: Db,
     run: StoredRun,
     tasks: Sequence[int],
-    following: bool,
     settle: Mark | None,
     why: bytes | None,
     process: int,
@@ -70,7 +67,7 @@ def reopen(
         joins=lambda wanted: joins.load(db, wanted),
         edition=lambda makers: editions.find(db, run.id, makers),
     )
-    found = reopening.reopen(run.id, tasks, following, ask)
+    found = reopening.reopen(run.id, tasks, ask)
     joins.save(db, list(found.changed.values()))
     db.executemany("DELETE FROM waiter WHERE task = ? AND id = ? AND slot = ?", found.disowned)
     for task in found.waiting:

@@ -14,7 +14,7 @@ import apsw
 import msgspec
 
 from ramify.errors import UnknownRun
-from ramify.model.death import NO_DEATHS, Deaths
+from ramify.model.death import Deaths
 from ramify.model.decision import Decision
 from ramify.model.decoder import decoder
 from ramify.model.event import Status
@@ -31,8 +31,8 @@ RUN_COLUMNS = (
 )
 RUN = f"SELECT {RUN_COLUMNS} FROM run"
 SEGMENT_COLUMNS = (
-    "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, ran, held, silent,"
-    " apart, alone, owner, token, awaits"
+    "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, deaths, owner,"
+    " token, awaits"
 )
 SPAN_COLUMNS = (
     "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, laned,"
@@ -48,7 +48,9 @@ CLAIMED_UNDER = (
     f"SELECT {SEGMENT_COLUMNS} FROM carray(?) AS given CROSS JOIN segment INDEXED BY fence ON token = given.value"
     " WHERE state = 3"
 )
-INSERT_SEGMENT = f"INSERT INTO segment ({SEGMENT_COLUMNS.removeprefix('id, ')}) VALUES ({','.join('?' * 21)})"
+INSERT_SEGMENT = f"INSERT INTO segment ({SEGMENT_COLUMNS.removeprefix('id, ')}) VALUES ({','.join('?' * 17)})"
+#: Of rows that must run apart: see `Deaths.packed`.
+IS_APART = "deaths & 1"
 RUNS_AT = f"SELECT {RUN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN run ON id = wanted.value"
 SPANS_AT = f"SELECT {SPAN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN span ON first = wanted.value"
 INSERT_SPAN = f"INSERT INTO span VALUES ({','.join('?' * 21)})"
@@ -227,11 +229,7 @@ class SqliteSegment:
     due: int | None
     state: SegmentState
     attempt: int = 0
-    ran: int = 0
-    held: int = 0
-    silent: int = 0
-    apart: bool = False
-    alone: bool = False
+    packed_deaths: int = 0
     owner: int | None = None
     token: bytes | None = None
     awaits: int | None = None
@@ -244,9 +242,7 @@ class SqliteSegment:
     @property
     def deaths(self) -> Deaths:
         """Which processes died over it."""
-        if not (self.ran or self.held or self.silent):
-            return NO_DEATHS
-        return Deaths(self.ran, self.held, self.silent, bool(self.apart), bool(self.alone))
+        return Deaths.unpack(self.packed_deaths)
 
     def covers(self, task: int) -> bool:
         """Return whether `task` is one of them."""
@@ -262,8 +258,8 @@ class SqliteSegment:
         """Return what `INSERT_SEGMENT` is bound to."""
         return (
             self.span, self.run, self.round, self.kind, self.queue, self.lane, self.first, self.last, pack(self.left),
-            self.rank, self.due, self.state, self.attempt, self.ran, self.held, self.silent, self.apart, self.alone,
-            self.owner, self.token, self.awaits,
+            self.rank, self.due, self.state, self.attempt, self.packed_deaths, self.owner,
+            self.token, self.awaits,
         )  # fmt: skip
 
 

@@ -12,9 +12,10 @@ A span knows the lowest and the highest parent of its tasks. Those of one commit
 that can hold the children of a task are found without an index on the tasks themselves.
 
 Partial indexes hold exactly the rows a claim may look at: `ready` and `ready_run` what can be taken now, `due_at` and
-`due` what has a due time, by that time alone and by kind, `suspect` what must run apart. A million finished, gated or
-future tasks cost a claim nothing. In the same way `run_open` holds the runs that have not ended, so that a million that
-have cost nothing to whoever looks for those to move on, and `awaiting` the rows that the end of a run makes due.
+`due` what has a due time, by that time alone and by kind, `suspect` what must run apart (its `deaths` are odd). A
+million finished, gated or future tasks cost a claim nothing. In the same way `run_open` holds the runs that have not
+ended, so that a million that have cost nothing to whoever looks for those to move on, and `awaiting` the rows that the
+end of a run makes due.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.db import Db
 
-VERSION = 8
+VERSION = 10
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -92,16 +93,15 @@ CREATE INDEX sweep_seq ON sweep (seq);
 CREATE TABLE segment (
     id INTEGER PRIMARY KEY, span INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,
     queue TEXT NOT NULL, lane TEXT, first INTEGER NOT NULL, last INTEGER NOT NULL, mask BLOB, rank INTEGER NOT NULL,
-    due INTEGER, state INTEGER NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, ran INTEGER NOT NULL DEFAULT 0,
-    held INTEGER NOT NULL DEFAULT 0, silent INTEGER NOT NULL DEFAULT 0, apart INTEGER NOT NULL DEFAULT 0,
-    alone INTEGER NOT NULL DEFAULT 0, owner INTEGER, token BLOB, awaits INTEGER
+    due INTEGER, state INTEGER NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, deaths INTEGER NOT NULL DEFAULT 0,
+    owner INTEGER, token BLOB, awaits INTEGER
 );
-CREATE INDEX ready ON segment (kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT apart;
-CREATE INDEX ready_run ON segment (run, kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT apart;
-CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NULL AND NOT apart;
-CREATE INDEX due_at ON segment (due) WHERE state = 0 AND due IS NOT NULL AND NOT apart;
+CREATE INDEX ready ON segment (kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT deaths & 1;
+CREATE INDEX ready_run ON segment (run, kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT deaths & 1;
+CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NULL AND NOT deaths & 1;
+CREATE INDEX due_at ON segment (due) WHERE state = 0 AND due IS NOT NULL AND NOT deaths & 1;
 CREATE INDEX awaiting ON segment (awaits) WHERE awaits IS NOT NULL;
-CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND apart;
+CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND deaths & 1;
 CREATE INDEX gated ON segment (run, round) WHERE state = 1;
 CREATE INDEX held ON segment (owner, run) WHERE state = 3;
 CREATE INDEX fence ON segment (token) WHERE token IS NOT NULL;
@@ -128,10 +128,10 @@ INSERT INTO once_sizes VALUES (0, 0, x'');
 CREATE TABLE label (digest BLOB NOT NULL, task INTEGER NOT NULL, PRIMARY KEY (digest, task)) WITHOUT ROWID;
 
 CREATE TABLE joins (
-    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, task INTEGER, outer_join INTEGER, outer_slot INTEGER NOT NULL,
-    rule INTEGER NOT NULL, brings INTEGER NOT NULL, needs INTEGER NOT NULL, parts INTEGER NOT NULL,
-    filled INTEGER NOT NULL, instance INTEGER NOT NULL, fired INTEGER NOT NULL, size INTEGER, arrived INTEGER NOT NULL,
-    failed INTEGER NOT NULL, skipped INTEGER NOT NULL, cancelled INTEGER NOT NULL
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, rule INTEGER NOT NULL, brings INTEGER NOT NULL,
+    needs INTEGER NOT NULL, parts INTEGER NOT NULL, filled INTEGER NOT NULL, instance INTEGER NOT NULL,
+    fired INTEGER NOT NULL, size INTEGER, arrived INTEGER NOT NULL, failed INTEGER NOT NULL, skipped INTEGER NOT NULL,
+    cancelled INTEGER NOT NULL
 );
 CREATE INDEX joins_run ON joins (run);
 CREATE TABLE join_part (

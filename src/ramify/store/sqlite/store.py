@@ -348,7 +348,6 @@ class SqliteStore:
         run: int,
         tasks: Sequence[int],
         *,
-        following: bool = False,
         settle: Mark | None = None,
         said: Said = UNSAID,
     ) -> Reopened:
@@ -359,7 +358,7 @@ class SqliteStore:
                 return answers.recall(again, "reopen").reopened
             row = rows.run_row(db, run)
             now, why = self.now(), reason_value(said.reason, said.by)
-            answer = reopening.reopen(db, row, tasks, following, settle, why, stamp.process, now)
+            answer = reopening.reopen(db, row, tasks, settle, why, stamp.process, now)
             if answer.tasks:
                 deciding.note(db, rows.run_row(db, run), What.REOPENED, said, now)
             self._consume(db, stamp, Answer("reopen", reopened=answer))

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from ramify.model.claim import Rooms, Want
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import SqliteSegment
+from ramify.store.sqlite.rows import IS_APART, SqliteSegment
 
-IS_READY = "state = 0 AND due IS NULL AND NOT apart"
-IS_DUE = "state = 0 AND due IS NOT NULL AND NOT apart"
+IS_READY = f"state = 0 AND due IS NULL AND NOT {IS_APART}"
+IS_DUE = f"state = 0 AND due IS NOT NULL AND NOT {IS_APART}"
 NEXT_PLACE, NEXT_DUE_PLACE = (
     # In two steps, each of which skips what lies in one place: a comparison of both at once walks through it.
     f"SELECT * FROM (SELECT kind, queue FROM segment INDEXED BY {index} WHERE {is_it} AND kind = ?1 AND queue > ?2"

@@ -19,7 +19,6 @@ from ramify.model.arrivals import Arrivals, Slot
 from ramify.model.commit import Part
 from ramify.model.event import Status
 from ramify.model.key import Hold
-from ramify.model.task import NewTasks
 from ramify.store.sqlite import bulk, counters, joins, rows
 from ramify.store.sqlite.counters import Counted
 from ramify.store.sqlite.db import Db
@@ -48,16 +47,12 @@ def is_simple(row: SqliteSegment, span: SqliteSpan, part: Part) -> bool:
     """
     if row.attempt or row.last - row.first >= NARROW or not is_named(row, part):
         return False
-    if part.joins or part.waiters or part.publish or part.discard or part.withheld or part.heirs or part.sets:
+    if part.joins or part.waiters or part.publish or part.discard or part.heirs or part.sets:
         return False
     if span.keyed and span.hold not in (Hold.LABEL, Hold.ONCE):
         return False
     ends = part.statuses.is_end if isinstance(part.statuses, Status) else all(s.is_end for s in part.statuses)
-    return ends and all(map(_is_plain, part.children))
-
-
-def _is_plain(tasks: NewTasks) -> bool:
-    return tasks.keys is None and (tasks.join is None or tasks.slot is not None)
+    return ends and all(tasks.keys is None for tasks in part.children)
 
 
 def end(db: Db, log: CommitLog, batch: Batch, process: int) -> None:

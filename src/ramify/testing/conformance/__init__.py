@@ -60,7 +60,6 @@ FILES = (
     "keys",
     "joins",
     "delays",
-    "slots",
     "reads",
     "live",
     "standings",

@@ -116,7 +116,6 @@ def parts_that_do_not_fit_are_refused(house: House) -> None:
         "a later task that ended": bad([one], later=[Later([one], 0)]),
         "a later task without an event": bad([one], statuses=Status.RETRYING, later=[Later([one + 1], 0)]),
         "a later task twice": bad([one], statuses=Status.RETRYING, later=[Later([one], 0), Later([one], 1)]),
-        "a withheld task without an event": bad([one], withheld=frozenset([one + 1])),
     }.items():
         _is_refused(house, wrong, partial(worker.commit, part))
     worker.done(claim)
@@ -207,13 +206,8 @@ def joins_that_do_not_fit_are_refused(house: House) -> None:
     join, one, two = NewJoins.one(new.first, 1), house.tasks(), house.tasks(2)
     for wrong, act in {
         "a join twice": partial(house.add, run, new, joins=[join, join]),
-        "a join that exists": partial(
-            house.add, run, joins=[NewJoins.one(old.first, 1, task=False, outer=(old.first, 0))]
-        ),
+        "a join that exists": partial(house.add, run, joins=[NewJoins.one(old.first, 1)]),
         "a join that needs less than nobody": partial(house.add, run, new, joins=[replace(join, needs=[-1])]),
-        "a join that nothing follows": partial(
-            house.add, run, joins=[NewJoins.one(house.store.reserve(1), 1, task=False)]
-        ),
         "more members than slots": partial(house.add, run, new, replace(two, join=new.first), joins=[join]),
         "more members than an old join has": partial(house.add, run, replace(two, join=old.first, slot=1)),
         "a slot before the first": partial(house.add, run, replace(one, join=old.first, slot=-1)),

@@ -84,7 +84,7 @@ def a_join_that_was_set_back_delays_its_task_again(house: House) -> None:
     worker.done(member)
     house.clock.advance(10)
     worker.done(worker.take())
-    worker.reopen(run, member.tasks, following=True)
+    worker.reopen(run, member.tasks)
     house.settle(run)
     house.clock.advance(60)
     assert house.offered() == list(member.tasks)

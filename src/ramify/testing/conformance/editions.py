@@ -56,7 +56,7 @@ class Map:
 
     def reopen(self) -> int:
         """Begin a new life of the maker; how many tasks were replaced."""
-        answer = self.worker.reopen(self.run, [self.maker], following=True)
+        answer = self.worker.reopen(self.run, [self.maker])
         assert (answer.makers, answer.held) == ((self.maker,), None)
         return answer.replaced
 
@@ -129,10 +129,10 @@ def nothing_is_reopened_while_a_process_holds_a_task_of_the_edition(house: House
     map.worker.done(claim, claim.tasks[:1])
     other = house.worker()
     with house.nothing_changes():
-        answer = other.reopen(map.run, [map.maker], following=True)
+        answer = other.reopen(map.run, [map.maker])
     assert (answer.tasks, answer.makers, answer.replaced) == ((), (), 0)
     assert answer.held == items.first + 1
-    assert house.client().reopen(other.last, map.run, [map.maker], following=True) == answer
+    assert house.client().reopen(other.last, map.run, [map.maker]) == answer
     map.worker.done(claim, claim.tasks[1:])
     assert map.reopen() == 4
 
@@ -141,9 +141,9 @@ def nothing_is_reopened_while_a_process_holds_a_task_of_the_edition(house: House
 def sent_again_it_replaces_nothing_twice(house: House) -> None:
     map = Map(house)
     map.make()
-    first = map.worker.reopen(map.run, [map.maker], following=True)
+    first = map.worker.reopen(map.run, [map.maker])
     with house.nothing_changes():
-        again = house.client().reopen(map.worker.last, map.run, [map.maker], following=True)
+        again = house.client().reopen(map.worker.last, map.run, [map.maker])
     assert again == first
     assert (again.makers, again.replaced) == ((map.maker,), 3)
 
@@ -206,7 +206,7 @@ def a_task_without_an_heir_keeps_what_it_made(house: House) -> None:
     worker = house.worker()
     claim = worker.take()
     worker.done(claim, children=[child := house.tasks(kind="copy", parents=claim.tasks[0])])
-    answer = worker.reopen(run, claim.tasks, following=True)
+    answer = worker.reopen(run, claim.tasks)
     assert (answer.makers, answer.replaced) == ((), 0)
     assert house.offered() == sorted([*claim.tasks, *child.ids])
 
@@ -217,7 +217,7 @@ def items_are_reopened_without_their_maker(house: House) -> None:
     items = map.make()
     map.worker.done(map.take())
     map.worker.done(map.take("sum"))
-    answer = map.worker.reopen(map.run, [items.first], following=True)
+    answer = map.worker.reopen(map.run, [items.first])
     assert answer.tasks == tuple(sorted([items.first, map.heir]))
     assert (answer.makers, answer.replaced) == ((), 0)
 
@@ -238,7 +238,7 @@ def of_tasks_that_two_makers_made_together_only_its_own_are_replaced(house: Hous
     worker.done(held, held.tasks[:4])
     worker.release(held)
     for round, maker in enumerate((makers.first + 1, makers.first)):
-        answer = worker.reopen(run, [maker], following=True)
+        answer = worker.reopen(run, [maker])
         assert (answer.makers, answer.replaced) == ((maker,), 2)
         assert house.count(run, Status.REPLACED, "copy") == 2 * (round + 1)
         gone = [task for task, parent in zip(heirs.ids, order, strict=True) if parent == maker]
@@ -266,7 +266,7 @@ def what_was_replaced_inside_of_an_edition_is_not_replaced_again(house: House) -
     claim = map.take()
     heirs = house.tasks(3, kind="copy", parents=list(inner.ids))
     map.worker.done(claim, children=[heirs], heirs=dict(zip(inner.ids, heirs.ids, strict=True)))
-    assert map.worker.reopen(map.run, [inner.first + 1], following=True).replaced == 1
+    assert map.worker.reopen(map.run, [inner.first + 1]).replaced == 1
     assert map.reopen() == 3 + 2 + 1
     assert [house.events(task) for task in heirs.ids] == [[Status.REPLACED]] * 3
     assert map.replaced() == 6
@@ -333,9 +333,9 @@ def a_part_of_a_wide_row_is_replaced_and_the_rest_stays(house: House) -> None:
     parents = [makers.first] * many + [makers.last] * many
     made = house.tasks(2 * many, kind="copy", parents=parents)
     worker.done(claim, children=[made], heirs={makers.first: made.first, makers.last: made.last})
-    assert worker.reopen(run, [makers.last], following=True).replaced == many
+    assert worker.reopen(run, [makers.last]).replaced == many
     assert house.offered(want(3 * many, ["copy"])) == list(made.ids[:many])
-    assert worker.reopen(run, [makers.first], following=True).replaced == many
+    assert worker.reopen(run, [makers.first]).replaced == many
     assert house.offered() == list(makers.ids)
 
 

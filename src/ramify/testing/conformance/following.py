@@ -1,4 +1,4 @@
-"""`reopen` with `following`: everything that waited for a reopened task, directly or not, begins a new life as well."""
+"""`reopen` carries along all that waited for a reopened task, directly or not: it begins a new life as well."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ramify.model.key import Hold
 from ramify.model.mark import Mark, Scope
 from ramify.model.run import RunState
 from ramify.testing.conformance.house import House, Worker, members_and_broken, refused
+from ramify.testing.conformance.joins import fan
 from ramify.testing.conformance.registry import case
 
 
@@ -95,6 +96,34 @@ def an_heir_arrives_wherever_its_task_was_waited_for(house: House) -> None:
     assert house.join(run, waiting.first).fired
 
 
+@case("joins")
+def an_heir_takes_over_the_slot_of_its_task(house: House) -> None:
+    run, worker, join = fan(house, 2)
+    claim = worker.take()
+    heir = house.tasks(parents=claim.tasks[1])
+    worker.done(claim, children=[heir], heirs={claim.tasks[1]: heir.first})
+    seen = house.join(run, join)
+    assert (seen.needs, seen.arrived) == (2, 1)
+    assert house.ended(claim.tasks[1]) is Status.DONE
+    assert house.offered() == [heir.first]
+    worker.end(worker.take(), status=Status.FAILED)
+    more = worker.take().details[join]
+    assert members_and_broken(more) == (2, 1)
+    assert dict(house.store.reads.members(join).rows)[1] == heir.first
+
+
+@case("joins")
+def a_slot_is_handed_down_from_heir_to_heir(house: House) -> None:
+    run, worker, join = fan(house, 1)
+    for _ in range(3):
+        claim = worker.take()
+        heir = house.tasks(parents=claim.tasks[0])
+        worker.done(claim, children=[heir], heirs={claim.tasks[0]: heir.first})
+        assert house.join(run, join).arrived == 0
+    worker.done(worker.take())
+    assert house.offered() == [join]
+
+
 @case("commit")
 def an_heir_that_is_no_child_of_the_part_or_has_a_smaller_id_is_refused(house: House) -> None:
     child = house.tasks()
@@ -110,7 +139,7 @@ def an_heir_that_is_no_child_of_the_part_or_has_a_smaller_id_is_refused(house: H
 @case("reopen")
 def what_follows_a_reopened_task_is_reopened_with_it(house: House) -> None:
     run, worker, (first, then, last) = chain(house)
-    answer = worker.reopen(run, [first], following=True)
+    answer = worker.reopen(run, [first])
     assert answer.tasks == (first, then, last)
     for task in (first, then, last):
         house.settle(run)
@@ -124,15 +153,9 @@ def what_follows_a_reopened_task_is_reopened_with_it(house: House) -> None:
 @case("reopen")
 def what_comes_before_a_reopened_task_is_left_alone(house: House) -> None:
     run, worker, (_, then, last) = chain(house)
-    assert worker.reopen(run, [then], following=True).tasks == (then, last)
+    assert worker.reopen(run, [then]).tasks == (then, last)
     house.settle(run)
     assert list(worker.take().tasks) == [then]
-
-
-@case("reopen")
-def without_following_nothing_else_is_reopened(house: House) -> None:
-    run, worker, (first, _, _) = chain(house)
-    assert worker.reopen(run, [first]).tasks == (first,)
 
 
 @case("reopen")
@@ -143,7 +166,7 @@ def a_following_task_that_is_being_worked_on_waits_again(house: House) -> None:
     worker.done(worker.take())
     house.settle(run)
     held = worker.take()
-    assert worker.reopen(run, [first.first], following=True).tasks == (first.first,)
+    assert worker.reopen(run, [first.first]).tasks == (first.first,)
     house.settle(run)
     assert worker.commit(Part(held.token, held.tasks)).refused == (held.token,)
     assert house.offered() == [first.first]
@@ -160,7 +183,9 @@ def tasks_of_other_runs_do_not_follow(house: House) -> None:
     worker.done(claim)
     house.settle(other)
     worker.done(worker.take())
-    assert worker.reopen(run, [first.first], following=True).tasks == (first.first,)
+    before = house.join(other, waiting.first)
+    assert worker.reopen(run, [first.first]).tasks == (first.first,)
+    assert house.join(other, waiting.first) == before
 
 
 @case("reopen")
@@ -171,7 +196,7 @@ def a_task_that_never_came_to_be_because_of_its_key_does_not_follow(house: House
     run = house.any_run(holder, then, member, joins=[NewJoins.one(then.first, 1)])
     worker = house.worker()
     worker.done(worker.take(kinds=["walk"]))
-    assert worker.reopen(run, [member.first], following=True).tasks == (member.first,)
+    assert worker.reopen(run, [member.first]).tasks == (member.first,)
     assert house.offered() == [holder.first, member.first]
 
 
@@ -195,7 +220,7 @@ def a_reopened_task_has_its_place_back_from_its_heir(house: House) -> None:
     run, worker, first, then, heir = continued(house)
     worker.done(worker.take(kinds=["copy"]))
     worker.done(worker.take(kinds=["sum"]))
-    answer = worker.reopen(run, [first], following=True)
+    answer = worker.reopen(run, [first])
     assert (answer.tasks, answer.makers, answer.replaced) == ((first, then), (first,), 1)
     assert house.events(heir) == [Status.DONE, Status.REPLACED]
     assert list(house.store.reads.members(then).rows) == [(0, first)]
@@ -213,14 +238,14 @@ def an_heir_does_not_follow_beside_the_task_that_names_another(house: House) -> 
     run, worker, first, then, heir = continued(house)
     worker.end(worker.take(kinds=["copy"]), status=Status.FAILED)
     worker.done(worker.take(kinds=["sum"]))
-    assert worker.reopen(run, [first, heir], following=True).tasks == (first, then)
+    assert worker.reopen(run, [first, heir]).tasks == (first, then)
 
 
 @case("reopen")
 def only_the_named_tasks_end_as_they_are_told(house: House) -> None:
     run, worker, (first, then, _) = chain(house)
     mark = Mark(run, Scope.TASK, first, Status.SKIPPED, "not needed")
-    worker.reopen(run, [first], following=True, settle=mark)
+    worker.reopen(run, [first], settle=mark)
     house.settle(run)
     claim = worker.take()
     assert claim.marks.keys() == {first}
@@ -260,6 +285,21 @@ def a_member_that_was_done_twice_brings_its_last_result(house: House) -> None:
     worker.done(claims[one.first], values=[b"1"])
     worker.done(claims[grouped.first], values=[b"3"])
     assert worker.take(kinds=["sum"]).details[then.first].results == (b"2", b"1", b"3")
+
+
+@case("claim")
+def an_heir_brings_its_result_in_the_stead_of_its_task(house: House) -> None:
+    one, then = house.tasks(awaited=True), house.tasks(kind="sum", waits=True)
+    grouped = house.tasks(1, join=then.first, slot=1)
+    run = house.any_run(one, grouped, then, joins=[NewJoins((then.first,), (2,), brings=True)])
+    house.add(run, house.tasks(kind="other"), waiters=[NewWaiters.one(one.first, then.first, 0)])
+    worker = house.worker()
+    for claim in worker.claim(9, ["walk"]):
+        heir = house.tasks(kind="copy")
+        worker.done(claim, values=[b"1"], children=[heir], heirs={claim.tasks[0]: heir.first})
+    for value, claim in zip((b"2", b"3"), worker.claim(9, ["copy"]), strict=True):
+        worker.done(claim, values=[value])
+    assert worker.take(kinds=["sum"]).details[then.first].results == (b"2", b"3")
 
 
 @case("claim")

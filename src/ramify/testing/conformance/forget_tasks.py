@@ -222,10 +222,10 @@ def log_lines_go_with_their_task(house: House) -> None:
 
 @case("forget")
 def a_member_whose_slot_another_has_taken_over_goes_with_the_continuation(house: House) -> None:
-    run, worker, join = fan(house, 2)
+    run, worker, _ = fan(house, 2)
     claim = worker.take()
-    heir = house.tasks(join=join, slot=1, parents=[None])
-    worker.done(claim, withheld=frozenset(claim.tasks[1:]), children=[heir])
+    heir = house.tasks(parents=[None])
+    worker.done(claim, children=[heir], heirs={claim.tasks[1]: heir.first})
     house.clock.advance(2 * DAY)
     assert house.store.forget(run, EVERYTHING).tasks == 0
     house.finish(run)

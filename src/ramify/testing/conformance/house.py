@@ -379,10 +379,9 @@ class House:
         runs = every(lambda after: reads.runs(after=after))
         spans = every(lambda after: reads.spans(after=after, limit=PAGE_LIMIT))
         counts = [{kind: dict(by) for kind, by in reads.counts(run.id).items()} for run in runs]
-        marks = [list(reads.marks(run.id)) for run in runs]
         joins = [self._joins(run.id) for run in runs]
         values = [reads.context(run.id) for run in runs if run.state is not RunState.FORGOTTEN]
-        return [runs, spans, self.segments(), self.log(), counts, marks, joins, values]
+        return [runs, spans, self.segments(), self.log(), counts, joins, values]
 
     @contextmanager
     def nothing_changes(self) -> Iterator[None]:

@@ -271,19 +271,6 @@ def a_join_that_has_not_fired_forgets_a_reopened_member(house: House) -> None:
 
 
 @case("reopen")
-def a_fired_join_is_left_alone_when_only_a_member_is_reopened(house: House) -> None:
-    run, worker, members, join = _fan(house)
-    house.finish(run)
-    before = house.join(run, join)
-    worker.reopen(run, [members[0]])
-    house.finish(run)
-    after = house.join(run, join)
-    assert (after.instance, after.fired, after.arrived) == (before.instance, True, 2)
-    assert house.events(join) == [Status.DONE]
-    assert house.store.reads.run(run).state is RunState.DONE
-
-
-@case("reopen")
 def a_fired_join_whose_task_is_reopened_with_a_member_waits_for_it_again(house: House) -> None:
     run, worker, members, join = _fan(house)
     house.finish(run)

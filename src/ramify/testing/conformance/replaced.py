@@ -94,9 +94,9 @@ def marks_on_an_edition_are_gone(house: House) -> None:
     for task in (*items.ids, *other.tasks):
         house.store.cancel(map.run, task)
     map.worker.release(claim)
-    assert len(house.store.reads.marks(map.run)) == 3
+    assert len(map.worker.beat().marks) == 3
     map.reopen()
-    assert [mark.task for mark in house.store.reads.marks(map.run)] == list(other.tasks)
+    assert [mark.task for mark in map.worker.beat().marks] == list(other.tasks)
 
 
 @case("reopen")
@@ -108,7 +108,7 @@ def no_verb_changes_what_was_replaced(house: House) -> None:
     map.worker.release(held)
     map.reopen()
     with house.nothing_changes():
-        assert map.worker.reopen(map.run, [*items.ids, map.heir], following=True).tasks == ()
+        assert map.worker.reopen(map.run, [*items.ids, map.heir]).tasks == ()
         for task in items.ids:
             house.store.settle(map.run, task, Status.DONE, b"1")
             house.store.cancel(map.run, task)
@@ -184,18 +184,18 @@ def a_join_elsewhere_waits_no_longer_for_a_replaced_member(house: House) -> None
 
 @case("reopen")
 def a_join_elsewhere_waits_no_longer_for_members_that_a_replaced_task_was_to_be(house: House) -> None:
-    """The maker named more members of the join that waits for it, beside its heir."""
+    """The maker named another member of the join that waits for it, beside its heir."""
     then = house.tasks(kind="sum", waits=True)
     maker = house.tasks(1, join=then.first)
-    run = house.any_run(then, maker, joins=[NewJoins((then.first,), (1,), rule=Rule.ALWAYS)], endless=True)
+    run = house.any_run(then, maker, joins=[NewJoins((then.first,), (2,), rule=Rule.ALWAYS)], endless=True)
     worker = house.worker()
     claim = worker.take(kinds=["walk"])
-    late = house.tasks(2, kind="copy", parents=maker.first, join=then.first, slot=None)
+    other = house.tasks(1, kind="copy", parents=maker.first, join=then.first, slot=1)
     heir = house.tasks(kind="copy", parents=maker.first)
-    worker.done(claim, children=[late, heir], heirs={maker.first: heir.first})
-    assert worker.reopen(run, [maker.first], following=True).replaced == 3
+    worker.done(claim, children=[other, heir], heirs={maker.first: heir.first})
+    assert worker.reopen(run, [maker.first]).replaced == 2
     join = house.join(run, then.first)
-    assert (join.needs, join.arrived, join.broken) == (3, 2, 2)
+    assert (join.arrived, join.broken) == (1, 1)
     worker.done(worker.take(kinds=["walk"]))
     assert list(worker.take(kinds=["sum"]).tasks) == [then.first]
 
@@ -207,7 +207,7 @@ def a_task_that_was_swept_with_a_member_that_is_replaced_since_waits_no_longer(h
     then = _sharing(house, map)
     house.store.cancel(map.run)
     assert house.settle(map.run).state is RunState.CANCELLED
-    answer = map.worker.reopen(map.run, [map.maker, then], following=True)
+    answer = map.worker.reopen(map.run, [map.maker, then])
     assert (answer.makers, then in answer.tasks) == ((map.maker,), True)
     assert house.offered() == sorted([map.maker, then])
 
