@@ -206,6 +206,22 @@ def test_a_revival_in_the_same_moment_in_which_the_run_of_a_step_failed_tries_it
     assert (run.state, run["double"].result, attempts_of_double) == (RunState.DONE, 12, [3, 3, 3, 6])
 
 
+def test_a_revival_starts_the_run_of_a_step_anew_that_was_forgotten_in_the_same_moment(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(double))
+    run = engine.start(engine.pipeline("p", steps(length).run(inner).chain(double)).of("abc"), name="p")
+    broken.add("double")
+    bench.drain(raising=False)
+    other = engine.find("p/inner")
+    assert other is not None
+    other.forget()
+    broken.clear()
+    run.retry(reason="mended")
+    bench.finish()
+    assert (run.state, run["double"].result, attempts_of_double) == (RunState.DONE, 12, [3, 3, 6])
+    assert generations(engine, "p/inner") == [1, 2]
+
+
 def test_a_run_to_the_end_goes_on_when_a_look_revives_the_run_of_a_step(bench: Workbench) -> None:
     engine = bench.engine
     inner = engine.pipeline("inner", steps(double).chain(note))

@@ -83,6 +83,9 @@ class Others:
             # What ended in its present life is told to whoever waits for it, and not tried again.
             if run.ended is None or run.state is RunState.DONE or run.ended > began:
                 return False
+            if run.state is RunState.FORGOTTEN:
+                # Nothing of it is left to be retried.
+                return True
             is_past = run.ended < began or not _failed_after(store.reads, run.id, reopened)
             return is_past and not self._revived(run, events[-1].task)
 
