@@ -1,4 +1,4 @@
-"""The truth table of `when`: whether a node runs, by how those ended that it waits for. The guide to DAGs has the same table."""
+"""The truth table of `when`: whether a node runs, by how those ended that it waits for; as in the guide to DAGs."""
 
 from __future__ import annotations
 
