@@ -79,7 +79,7 @@ class Visit:
         except UnknownRun as error:
             row = self._row(wanted or "")
             if row is None:
-                no_task = f"no task {wanted}, " if id_in(wanted or "") else ""
+                no_task = f"no task {wanted} and " if id_in(wanted or "") else ""
                 raise Wrong(f"{no_task}{error}") from error
             run = self.store.reads.run(row.run)
             if node is not None:
