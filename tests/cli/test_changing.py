@@ -81,8 +81,8 @@ def test_the_id_of_a_task_needs_no_run_before_it(desk: Desk, command: str) -> No
     assert str(task if command == "cancel" else "1 task of walk") in desk.out(command, str(task))
     assert desk.house.ended(task) is (Status.FAILED if command == "cancel" else None)
     assert desk.house.store.reads.run(run).state is (RunState.FAILED if command == "cancel" else RunState.OPEN)
-    assert "no run '99999999999999999999'; there is 'walk'" in desk.err(command, "9" * 20, code=2)
-    assert "no task 777, and no run '777'; there is 'walk'" in desk.err(command, "777", code=2)
+    assert "no run '99999999999999999999'. There is 'walk'." in desk.err(command, "9" * 20, code=2)
+    assert "no task 777, no run '777'. There is 'walk'." in desk.err(command, "777", code=2)
 
 
 def test_a_run_called_like_a_task_wins_over_it(desk: Desk) -> None:
@@ -276,8 +276,8 @@ def test_drain_asks_one_process_and_everybody_can_see_it(desk: Desk) -> None:
     assert desk.out("drain") == "nobody works on this store\n"
     one, two = desk.house.worker(), desk.house.worker()
     assert [told["state"] for told in desk.json("drain")] == ["working", "working"]
-    assert "names no processes" in desk.err("drain", "zzz", code=2)
-    assert "names 2 processes" in desk.err("drain", "0", code=2)
+    assert "expected one process of this store, got none. Name one: " in desk.err("drain", "zzz", code=2)
+    assert "expected one process of this store, got 2. Name one: " in desk.err("drain", "0", code=2)
     told = desk.out("drain", f"{one.process:x}", "--reason", "deploy", "--by", "ann")
     assert "takes nothing more" in told
     assert one.beat().draining

@@ -82,7 +82,9 @@ def test_it_says_why_a_run_stays(desk: Desk) -> None:
     assert "Give a shorter --older" in desk.err("forget", "walk", "--older", "1h", code=2)
     assert "no run 'nobody'" in desk.err("forget", "nobody", code=2)
     assert "--older AGE" in desk.err("forget", code=2)
-    assert "such as 30d" in desk.err("forget", "--older", "soon", code=2)
+    assert "expected a number with s, m, h, d or w, got 'soon'. Write 30d" in desk.err(
+        "forget", "--older", "soon", code=2
+    )
     assert desk.out("forget", "going", "--older", "0s").startswith("run going goes on without 0 old tasks")
 
 

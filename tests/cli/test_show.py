@@ -210,10 +210,10 @@ def test_a_run_with_the_name_of_a_place_is_meant_by_its_generation(desk: Desk, e
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
-        (["other"], 2, "no run 'other'; there are 'etl', 'walk'"),
+        (["other"], 2, "no run 'other'. There are 'etl', 'walk'."),
         (["walk"], 2, "walk is a frontier run and has no graph. `ramify status walk`"),
-        (["plan.py:elt"], 3, "no dag or pipeline 'elt' in plan.py; there is etl"),
-        (["plan.py:engine"], 3, "no dag or pipeline 'engine' in plan.py, where that is of type Engine; there is etl"),
+        (["plan.py:elt"], 3, "no dag or pipeline 'elt' in plan.py. It has etl."),
+        (["plan.py:engine"], 3, "no dag or pipeline 'engine' in plan.py, where that is of type Engine. It has etl."),
         (["plna.py:etl"], 3, "no file 'plna.py'"),
         (["etl", "--svg", "nowhere/a.svg"], 3, "nowhere/a.svg cannot be written (No such file or directory)"),
         (["etl", "--svg", "a.svg", "--json"], 2, "expected one of --svg, --mermaid and --json"),
@@ -371,4 +371,4 @@ def test_a_pipeline_is_shown_with_its_branches_in_every_form(desk: Desk, folder:
 
 def test_what_is_no_dag_and_no_pipeline_is_told(desk: Desk, folder: Path) -> None:
     (folder / "order2.py").write_text(PIPELINE)
-    assert "no dag or pipeline 'ordr' in order2.py; there is order" in desk.err("show", "order2.py:ordr", code=3)
+    assert "no dag or pipeline 'ordr' in order2.py. It has order." in desk.err("show", "order2.py:ordr", code=3)
