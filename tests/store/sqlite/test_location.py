@@ -172,7 +172,7 @@ def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_missing_folder_is_refused_and_not_created(tmp_path: Path) -> None:
-    with pytest.raises(StoreRefused, match=r"create .*no/such first"):
+    with pytest.raises(StoreRefused, match=r"Create .*no/such first"):
         check_location(tmp_path / "no" / "such" / "a.db")
     assert not (tmp_path / "no").exists()
 
