@@ -276,8 +276,8 @@ def test_drain_asks_one_process_and_everybody_can_see_it(desk: Desk) -> None:
     assert desk.out("drain") == "nobody works on this store\n"
     one, two = desk.house.worker(), desk.house.worker()
     assert [told["state"] for told in desk.json("drain")] == ["working", "working"]
-    assert "expected one process of this store, got none. Name one:" in desk.err("drain", "zzz", code=2)
-    assert "'0': expected one process of this store, got 2" in desk.err("drain", "0", code=2)
+    assert "expected one process of this store, got none. Name one: " in desk.err("drain", "zzz", code=2)
+    assert "expected one process of this store, got 2. Name one: " in desk.err("drain", "0", code=2)
     told = desk.out("drain", f"{one.process:x}", "--reason", "deploy", "--by", "ann")
     assert "takes nothing more" in told
     assert one.beat().draining

@@ -166,7 +166,7 @@ def test_an_unknown_schedule_is_answered_with_those_that_are_close(desk: Desk, b
         assert desk.err("crons", *command, code=2).endswith(
             "ramify: no schedule 'reprot'. There is 'report' (and 1 other).\n"
         )
-    assert "there are 'etl', 'report'" in desk.err("crons", "xyz", code=2)
+    assert "There are 'etl', 'report'" in desk.err("crons", "xyz", code=2)
 
 
 def test_nothing_hostile_reaches_the_terminal_by_a_name(desk: Desk, bench: Workbench) -> None:

@@ -19,5 +19,5 @@ def test_the_demo_is_killed_twice_and_ends_with_a_clean_audit(folder: Path) -> N
     last = shown.stdout.splitlines()[-1]
     assert re.fullmatch(r"111,111 tasks, 0 lost, 0 recorded twice, [\d,]+ run twice", last)
     again = demo("--keep", "kept")
-    assert (again.returncode, "expected a new folder" in again.stderr) == (2, True)
+    assert (again.returncode, "Give a new folder" in again.stderr) == (2, True)
     assert (folder / "kept" / "demo.db").is_file()

@@ -153,7 +153,7 @@ def test_a_gate_of_a_branch_is_answered_by_its_whole_name(desk: Desk, bench: Wor
 def test_the_open_gates_are_told_to_whoever_leaves_out_the_branch(desk: Desk, bench: Workbench) -> None:
     began(bench, ordering.per_line)
     said = desk.err("answer", "o-17", "dock", '"dock 1"', code=2)
-    assert "Open gates: weigh[0].dock, weigh[1].dock, weigh[2].dock" in said
+    assert "Open gates: weigh[0].dock, weigh[1].dock, weigh[2].dock." in said
 
 
 def test_resolve_takes_nothing_else_for_a_gate_than_an_answer(desk: Desk, bench: Workbench) -> None:

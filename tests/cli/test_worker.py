@@ -309,7 +309,7 @@ def test_a_worker_that_is_told_twice_to_stop_ends_with_the_code_of_the_signal(
     worker.process.send_signal(number)
     worker.process.communicate(timeout=LONG)
     assert worker.process.returncode == code
-    unit = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    unit = (Path(__file__).parents[2] / "docs" / "guides" / "service.md").read_text(encoding="utf-8")
     assert re.search(rf"^SuccessExitStatus=.*\b{code}\b", unit, re.MULTILINE)
 
 

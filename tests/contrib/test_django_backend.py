@@ -143,7 +143,7 @@ def test_without_a_list_of_queues_any_name_is_taken_that_a_store_can_keep(config
         goods.add.using(queue_name="a\0b")
 
 
-@pytest.mark.parametrize(("name", "why"), [("renamed", "function and no task"), ("double", "another task")])
+@pytest.mark.parametrize(("name", "why"), [("renamed", "function and not a task"), ("double", "another task")])
 def test_a_task_that_workers_would_not_find_is_refused(backend: RamifyBackend, name: str, why: str) -> None:
     with pytest.raises(InvalidTask, match=why):
         getattr(goods, name).enqueue()

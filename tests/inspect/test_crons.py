@@ -206,7 +206,7 @@ def test_a_forgotten_schedule_is_not_there_any_more(bench: Workbench) -> None:
 @pytest.mark.parametrize("name", ["", "etk", "etl/2026-03-27T13:00:00Z", "\0", "jobs/default", "\udcff"])
 def test_an_unknown_name_is_answered_with_the_names_there_are(bench: Workbench, name: str) -> None:
     work(bench, 1)
-    with pytest.raises(ConfigError, match=r"there (is|are) .*'etl'"):
+    with pytest.raises(ConfigError, match=r"There (is|are) .*'etl'"):
         seen(bench, name)
 
 

@@ -29,7 +29,7 @@ def test_a_name_wins_over_an_id_that_looks_the_same(house: House) -> None:
 @pytest.mark.parametrize("wanted", ["nope", "walk#7", "99999", "", "#", "\x1b[2J", "a\0b", "\udcff", "9" * 40])
 def test_what_is_not_there_is_answered_with_what_is(house: House, wanted: str) -> None:
     house.run(house.tasks(), name="walk")
-    with pytest.raises(UnknownRun, match="there is 'walk'"):
+    with pytest.raises(UnknownRun, match="There is 'walk'"):
         find_run(house.store.reads, wanted)
 
 
@@ -37,7 +37,7 @@ def test_of_many_runs_the_newest_are_named_and_no_others_read(house: House, monk
     for number in range(NAMED + 2):
         house.run(name=f"walk {number}")
     monkeypatch.setattr(find, "every_run", None)
-    with pytest.raises(UnknownRun, match=r"there are 'walk 2', .*'walk 11' \(and older ones\)"):
+    with pytest.raises(UnknownRun, match=r"There are 'walk 2', .*'walk 11' \(and older ones\)"):
         find_run(house.store.reads, "nope")
 
 

@@ -183,7 +183,7 @@ def test_a_continuation_cannot_have_a_time_of_its_own(quick: Shop) -> None:
 
     made = quick.task(leaf)
     run = quick.run(quick.task(root).of())
-    assert "but no time" in quick.failure(quick.tasks(run, "root")[0]).text
+    assert "Use .delay() instead of .at()." in quick.failure(quick.tasks(run, "root")[0]).text
 
 
 def test_a_wide_join_reads_its_results_page_by_page(shop: Shop) -> None:

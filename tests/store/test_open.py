@@ -105,7 +105,7 @@ def test_a_durability_nobody_offers_is_refused() -> None:
 
 
 def test_a_folder_that_is_missing_is_named() -> None:
-    with pytest.raises(StoreRefused, match="create missing first"):
+    with pytest.raises(StoreRefused, match="Create missing first"):
         open_store("missing/walk.db")
 
 

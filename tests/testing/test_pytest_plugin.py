@@ -90,8 +90,8 @@ def test_a_session_that_does_not_ask_for_it_loads_nothing_of_the_engine(tmp_path
             "shop.py:engine",
             "expected MODULE:ENGINE, got 'shop.py:engine'. Name the module as the tests import it, such",
         ),
-        ("shop:motor", "no engine 'motor' in shop; there is engine"),
-        ("shop", "'shop': write MODULE:ENGINE"),
+        ("shop:motor", "no engine 'motor' in shop. It has engine."),
+        ("shop", "'shop': expected MODULE:ENGINE"),
         ("shops:engine", "no module 'shops'. Add its folder to the setting pythonpath of pytest."),
     ],
 )

@@ -49,7 +49,7 @@ def demo(depth: int, processes: int, keep: Path | None) -> None:
     """Grow a million tasks, kill the program twice with kill -9, and audit the result."""
     if keep is not None:
         if os.path.lexists(keep):
-            raise click.UsageError(f"--keep {keep}: expected a new folder, and this one exists")
+            raise click.UsageError(f"--keep {keep}: it exists. Give a new folder")
         keep.mkdir(parents=True)
         clean = Demo(keep, depth, processes).play()
     else:
