@@ -48,8 +48,10 @@ _FIGURE = re.compile(r"\d[\d,.:-]*(?: (?:ms|s|min|h)\b)?")
 def status() -> str:
     """`ramify status --watch`, half-way through a run."""
     with _folder("shop.py") as folder, _running(folder, "shop.py"):
-        # Early looks foretell a far end, because tasks are still added.
-        frame = _watched(folder, "ramify status --watch", re.compile(r"failed.* ETA [\d.]+ s\b.* ready", re.DOTALL))
+        # A look at which many are done and some are left: the same words on a slow machine.
+        frame = _watched(
+            folder, "ramify status --watch", re.compile(r"\d,\d{3} done.* failed.* ended\r\n.* ready", re.DOTALL)
+        )
     return screen("A run half-way through, as `ramify status --watch` shows it", [("ramify status --watch", frame)])
 
 

@@ -1,10 +1,9 @@
-"""`manage.py ramify_worker` in a real project: as the README says, killed in the middle, and typed wrong."""
+"""`manage.py ramify_worker` in a real project: as the guide says, killed in the middle, and typed wrong."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -18,8 +17,9 @@ from django import VERSION  # type: ignore[import-untyped]
 
 from ramify import Engine
 from tests.crash.clients import wait_until
+from tests.house.pages import blocks
 
-README = Path(__file__).parents[2] / "README.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "django.md"
 FRAMEWORK = "django.tasks" if VERSION >= (6, 0) else "django_tasks"
 
 SETTINGS = """
@@ -30,6 +30,7 @@ SECRET_KEY = "x"
 USE_TZ = True
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": BASE_DIR / "site.sqlite"}}
 INSTALLED_APPS = ["django_tasks"] if %(is_apart)s else []
+INSTALLED_APPS += ["ramify.contrib.django"]
 """
 MANAGE = """
 import os, sys
@@ -58,12 +59,14 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        section = README.read_text(encoding="utf-8").split("\n## Django\n")[1].split("\n## ")[0]
-        settings, tasks = re.findall(r"```py\n(.*?)```", section, re.DOTALL)
+        shown = {block.title: block.text for block in blocks(GUIDE.read_text(encoding="utf-8"))}
+        settings, tasks = shown["settings.py"], shown["shop/tasks.py"]
         (folder / "shop").mkdir()
-        (folder / "settings.py").write_text(SETTINGS % {"is_apart": VERSION < (6, 0)} + settings)
+        (folder / "settings.py").write_text(
+            SETTINGS % {"is_apart": VERSION < (6, 0)} + settings[settings.index("TASKS =") :]
+        )
         (folder / "manage.py").write_text(MANAGE)
-        (folder / "shop" / "tasks.py").write_text(tasks.replace("django.tasks", FRAMEWORK) + SLOW)
+        (folder / "shop" / "tasks.py").write_text(tasks.replace("django_tasks", FRAMEWORK) + SLOW)
 
     def manage(self, *typed: str, code: int = 0) -> str:
         """What a command of `manage.py` says, which must end with this code. It is typed in another folder."""
@@ -91,7 +94,7 @@ def site(tmp_path: Path) -> Site:
 
 
 @pytest.mark.parametrize("processes", [(), ("--processes", "2")], ids=["in itself", "in processes"])
-def test_the_project_of_the_readme_runs_its_tasks(site: Site, processes: tuple[str, ...]) -> None:
+def test_the_project_of_the_guide_runs_its_tasks(site: Site, processes: tuple[str, ...]) -> None:
     site.manage("check")
     ids = site.ask("[invoice.enqueue(order).id for order in ('o-17', 'o-18')]")
     said = site.manage("ramify_worker", "--burst", "--queue", "mail", "--threads", "2", *processes)

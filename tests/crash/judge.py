@@ -49,6 +49,12 @@ def at_the_end(store: Store, tree: Tree, lines: Sequence[Line] = (), kills: int 
     return [*complaints, *account.completeness(), *account.gathers(lines), *account.attempts(lines, kills)]
 
 
+def _name(body: bytes) -> str:
+    """The name of a node: the body of its task, or the first argument in it where an engine made it."""
+    found = json.loads(body)
+    return str(found[0] if isinstance(found, list) else found)
+
+
 class _Account:
     """The tasks of the run by name, with their events."""
 
@@ -64,7 +70,7 @@ class _Account:
                 self._events[event.task].append(event)
             after = page.after
         self._rows = {row.id: row for row in rows if not self._is_duplicate(row)}
-        self._names = {row.id: json.loads(row.body) for row in self._rows.values()}
+        self._names = {row.id: _name(row.body) for row in self._rows.values()}
         self._times = Counter(self._names.values())
         self._all = {row.id: row for row in rows}
         self._values = store.reads.context(run, limit=PAGE_LIMIT)
@@ -124,7 +130,7 @@ class _Account:
         for row in self._all.values():
             if row.id not in self._rows:
                 holder = msgspec.json.decode(self._events[row.id][0].value or b"null")
-                if holder != {"duplicate_of": kept[json.loads(row.body)]}:
+                if holder != {"duplicate_of": kept[_name(row.body)]}:
                     yield f"task {row.id} was skipped for {holder}"
 
     def commits(self, lines: Sequence[Line]) -> Iterator[str]:

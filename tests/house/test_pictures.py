@@ -34,6 +34,7 @@ def test_a_picture_is_what_the_code_draws(name: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == PICTURES[name](), f"make pictures ARGS={name}"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", sorted(TERMINALS))
 def test_a_terminal_shows_what_the_commands_print_today(name: str) -> None:
     committed = (FOLDER / name).read_text(encoding="utf-8")
