@@ -30,7 +30,8 @@ ANY = "…"
 _FENCE = re.compile(r"^```(?P<tag>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
 _VARY = 'numbers="vary"'
-_NUMBER = re.compile(r" *[0-9][0-9,.]*")
+#: One with a comma at every thousand: a program that prints 6311 does not print what a page shows as 6,311.
+_NUMBER = re.compile(r" *(?<![0-9,.])[0-9]{1,3}(?:,[0-9]{3})*(?:\.[0-9]+)?(?![0-9])")
 _EXITS = re.compile(r"\s+# exits with (\d+)$")
 
 
