@@ -187,6 +187,13 @@ def test_every_public_name_is_on_its_page(site: Path, pages: dict[Path, Page]) -
     assert methods <= api.anchors, "members are there, too"
 
 
+def test_every_name_in_an_index_is_explained() -> None:
+    for page, text in names.pages(ROOT):
+        rows = re.findall(r"^\| \[`(\w+)`\]\(#[^)]+\) \|(.*)\|$", text, re.MULTILINE)
+        assert rows, page
+        assert [name for name, about in rows if not about.strip()] == []
+
+
 def test_every_command_and_option_is_on_its_page(site: Path, pages: dict[Path, Page]) -> None:
     text = (site / "reference" / "cli.html").read_text(encoding="utf-8")
     found = dict(commands.commands())

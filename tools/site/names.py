@@ -123,9 +123,10 @@ def _text_below(file: Path, name: str) -> str:
         if (
             isinstance(node, ast.ImportFrom)
             and node.module
-            and name in [each.asname or each.name for each in node.names]
+            and {name, "*"} & {each.asname or each.name for each in node.names}
+            and (text := _text_below(_file_of(node.module), name))
         ):
-            return _text_below(_file_of(node.module), name)
+            return text
     return ""
 
 
