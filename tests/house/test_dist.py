@@ -72,6 +72,16 @@ def test_the_wheel_declares_its_commands_its_plug_in_and_its_licence(dist: Path)
     }
 
 
+def test_every_extra_of_the_wheel_is_for_something_that_is_built(dist: Path) -> None:
+    with zipfile.ZipFile(one(dist, "*.whl")) as wheel:
+        metadata_of = BytesParser().parsebytes(wheel.read(f"ramify-{ramify.__version__}.dist-info/METADATA"))
+        rooms = {Path(name).parts[2].removesuffix(".py") for name in wheel.namelist() if "/contrib/" in name}
+        rooms |= {Path(name).parts[2] for name in wheel.namelist() if name.startswith("ramify/store/")}
+    extras = set(metadata_of.get_all("Provides-Extra", []))
+    assert {"django", "prometheus"} <= extras
+    assert extras - {"dev"} <= rooms
+
+
 def test_the_source_distribution_is_the_project_and_builds_the_same_wheel(dist: Path, tmp_path: Path) -> None:
     with tarfile.open(one(dist, "*.tar.gz")) as source:
         source.extractall(tmp_path, filter="data")
