@@ -144,3 +144,24 @@ def weigh(n: int) -> int:
 
 def weigh_on(n: int, unit: str) -> int:
     return n
+
+
+def test_results_of_a_run_that_never_ends_are_those_that_exist(engine: Engine) -> None:
+    with engine.working(threads=1):
+        engine.enqueue(fragile.of("a")).result(30)
+        queue = engine.find("jobs/default")
+        assert queue is not None
+        assert not queue.ended
+        assert list(queue.results()) == list(queue.results(fragile, partial=True)) == ["a"]
+        (first,) = queue.results(rows=True)
+        engine.enqueue(fragile.of("b")).result(30)
+        assert [row.result for row in queue.results(rows=True, after=first.cursor)] == ["b"]
+    engine.enqueue(fragile.of("c"))  # nobody works on queues any more
+    made, joint = engine.dag("made"), engine.dag("joint")
+    made.add(fragile.of("d")).produces("one")
+    joint.add(fragile.of(joint.param("one", str)))
+    joint.start_on("one", "two")
+    engine.run(made.of(), name="made")
+    # The log of what was produced for `joint` is a run that stays open, too.
+    found = {run.name: list(run.results(fragile)) for run in engine.runs()}
+    assert found == {"jobs/default": ["a", "b"], "made": ["d"], "joint/datasets": []}

@@ -159,7 +159,7 @@ class Run(Generic[R_co]):
         Results of a run that has ended come kind by kind, by id. Within a kind, roots come in the order they were
         given, then the calls that one program gave to `add`; so do the children of one task with the same queue, lane
         and priority. The order of children of different tasks is undefined. Results of an open run come as they are
-        saved, until it ends.
+        saved, until it ends; of a queue or schedule, which never ends, come those that exist now.
 
         If tasks failed, this raises RunFailed with the error groups; if the run was cancelled, RunCancelled, which is a
         RunFailed. With `partial=True` it raises neither, and yields the results that exist. A halted run yields its
@@ -260,8 +260,8 @@ class Run(Generic[R_co]):
         if not self.ended:
             self._inside.lend_a_hand(self)
         while True:
-            if until is None and self.ended:
-                # All that it came to is there by now. Other runs may go on writing the same log for ever.
+            if until is None and ((now := self._stored).state.is_end or now.endless):
+                # All that it came to is there by now. Other runs may go on writing the same log for ever, or itself.
                 until = self._inside.store.reads.head()
             pages, came = waiting.read(tail, after)
             # Asked after the log was read: what was forgotten meanwhile may be missing from it.
