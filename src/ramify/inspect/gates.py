@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
 from ramify.inspect.find import typed
-from ramify.inspect.show import because, key_text, value_text
+from ramify.inspect.show import because, key_text
 from ramify.model.event import Status
 from ramify.model.gate import GATE, GateSpec, spec_of
 from ramify.model.policy import PARKED
 from ramify.model.run import StoredRun
-from ramify.model.schema import inside
+from ramify.model.schema import in_short
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
 from ramify.store.reads import PAGE_LIMIT, Page, Reads
-
-#: How far into lists and objects it is told what a gate asks for.
-_DEPTH = 3
 
 
 class OpenGate(msgspec.Struct, frozen=True):
@@ -69,40 +65,12 @@ def _gate(row: Row, due: int | None, since: int | None) -> OpenGate:
 
 def asks_for(spec: GateSpec) -> str:
     """Return what a gate asks for, in short: `{approved: boolean, note?: string}`."""
-    return _short(spec.schema, spec.schema, _DEPTH)
+    return in_short(spec.schema)
 
 
 def answer_line(run: StoredRun, gate: str) -> str:
     """Return what to type to answer a gate."""
     return f"ramify answer {typed(run)} {shlex.quote(gate)} JSON"
-
-
-def _short(schema: Any, root: Any, depth: int) -> str:
-    if not isinstance(schema, dict):
-        return "anything"
-    schema = inside(schema, root)
-    if several := schema.get("anyOf") or schema.get("oneOf"):
-        return " or ".join(dict.fromkeys(_short(each, root, depth) for each in several))
-    if "enum" in schema or "const" in schema:
-        return " or ".join(map(value_text, schema.get("enum", [schema.get("const")])))
-    match schema.get("type"):
-        case "object" if depth and "properties" in schema:
-            names = schema.get("required", ())
-            fields = schema["properties"].items()
-            told = (f"{name}{'' if name in names else '?'}: {_short(of, root, depth - 1)}" for name, of in fields)
-            return f"{{{', '.join(told)}}}"
-        case "object" if depth and isinstance(rest := schema.get("additionalProperties"), dict):
-            return f"{{…: {_short(rest, root, depth - 1)}}}"
-        case "array" if depth:
-            first = [_short(each, root, depth - 1) for each in schema.get("prefixItems", ())]
-            rest = [f"{_short(items, root, depth - 1)}, …"] if isinstance(items := schema.get("items"), dict) else []
-            return f"[{', '.join([*first, *rest])}]"
-        case str() as plain:
-            return schema.get("format", plain) if plain == "string" else plain
-        case list() as several:
-            return schema.get("format") or " or ".join(several)
-        case _:
-            return "anything"
 
 
 def how_answered(reads: Reads, task: int) -> str:

@@ -14,7 +14,7 @@ from ramify.errors import BadPayload
 from ramify.model.codec.limits import shown
 from ramify.model.codec.wire import tree_in
 from ramify.model.decoder import converter
-from ramify.model.schema import wrong
+from ramify.model.schema import in_short, wrong
 from ramify.model.task import OWN
 
 #: The kind of gates.
@@ -42,4 +42,6 @@ def spec_of(body: bytes) -> GateSpec:
 def check_answer(spec: GateSpec, answer: object) -> None:
     """Refuse an answer, as a tree of JSON, that is not what the gate asks for."""
     if (fault := wrong(answer, spec.schema)) is not None:
-        raise BadPayload(f"the gate {spec.name!r} does not take {shown(answer)}: {fault}")
+        raise BadPayload(
+            f"the gate {spec.name!r} does not take {shown(answer)}: {fault}. It asks for {in_short(spec.schema)}."
+        )

@@ -8,6 +8,7 @@ Does not know how values are stored. What a class checks for itself is left to w
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
@@ -77,6 +78,8 @@ _WITHIN: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "multipleOf": ("a multiple of", lambda value, of: _is_multiple(value, of)),
     "bits": ("a sum of", lambda value, bits: not value & ~sum(bits)),
 }
+#: How far into lists and objects a schema is described.
+_DEPTH = 3
 #: How far a quotient may be from a whole number.
 _NEARLY = 1e-9
 _numbers = decoder(dict[int | float, None])
@@ -174,6 +177,43 @@ def _lengths(kind: object, of: str) -> dict[str, int]:
 def wrong(value: object, schema: Any) -> str | None:
     """The first thing that is wrong with a tree of JSON; None if nothing is."""
     return next(_wrong(value, schema, schema, "it"), None)
+
+
+def in_short(schema: Any) -> str:
+    """Describe the values that fit a schema, for people: `{approved: boolean, note?: string}`."""
+    return _short(schema, schema, _DEPTH)
+
+
+def _short(schema: Any, root: Any, depth: int) -> str:
+    if not isinstance(schema, dict):
+        return "anything"
+    schema = inside(schema, root)
+    if several := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(dict.fromkeys(_short(each, root, depth) for each in several))
+    if "enum" in schema or "const" in schema:
+        return " or ".join(map(_as_json, schema.get("enum", [schema.get("const")])))
+    match schema.get("type"):
+        case "object" if depth and "properties" in schema:
+            names = schema.get("required", ())
+            fields = schema["properties"].items()
+            told = (f"{name}{'' if name in names else '?'}: {_short(of, root, depth - 1)}" for name, of in fields)
+            return f"{{{', '.join(told)}}}"
+        case "object" if depth and isinstance(rest := schema.get("additionalProperties"), dict):
+            return f"{{…: {_short(rest, root, depth - 1)}}}"
+        case "array" if depth:
+            first = [_short(each, root, depth - 1) for each in schema.get("prefixItems", ())]
+            rest = [f"{_short(items, root, depth - 1)}, …"] if isinstance(items := schema.get("items"), dict) else []
+            return f"[{', '.join([*first, *rest])}]"
+        case str() as plain:
+            return schema.get("format", plain) if plain == "string" else plain
+        case list() as several:
+            return schema.get("format") or " or ".join(several)
+        case _:
+            return "anything"
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def inside(schema: Any, root: Any) -> Any:
