@@ -76,7 +76,7 @@ def test_a_run_that_was_cancelled_halted_or_forgotten_did_not_end_well(make: Mak
     broken.add("x")
     halted = engine.run(engine.pipeline("p", steps(fragile)).of("x"), name="halted")
     assert halted.state is RunState.HALTED
-    with pytest.raises(RunFailed, match=r"run halted: 1 of 2 tasks failed"):
+    with pytest.raises(RunFailed, match=r"run halted: 1 of 1 tasks failed"):
         halted.check()
 
 
@@ -90,3 +90,24 @@ def test_a_run_that_was_halted_without_failures_says_why() -> None:
         "run w halted: max_tasks=1 exceeded. results(partial=True) gives the results that exist, "
         "retry(cancelled=True) retries cancelled tasks."
     )
+
+
+def names() -> list[str]:
+    return ["a", "b", "c"]
+
+
+def test_tasks_that_a_dag_adds_are_not_counted_with_those_of_its_user(make: Make) -> None:
+    engine = make(jobs)
+    source = engine.task(names)
+    broken.add("b")
+    dag = engine.dag("etl")
+    dag.map(fragile.of(dag.add(source.of()).each))
+    run = engine.run(dag.of(), name="etl")
+    assert run.counts.added > 4
+    with pytest.raises(RunFailed, match=r"run etl: 1 of 4 tasks failed: 1 x fragile"):
+        run.check()
+    long = engine.dag("long")
+    long.map(fragile.of(long.add(source.of()).each), max_items=1)
+    # The one that makes the items failed, so it counts.
+    with pytest.raises(RunFailed, match=r"run long: 1 of 2 tasks failed: 1 x ramify.map"):
+        engine.run(long.of(), name="long").check()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ramify.errors import RunCancelled, RunFailed
 from ramify.inspect.status import Counts, counts_of
 from ramify.model.run import RunState, StoredRun, Tolerance
+from ramify.model.task import is_own
 from ramify.store.error_groups import ErrorGroup, ErrorSummary
 from ramify.store.reads import Reads
 
@@ -28,7 +29,12 @@ def check_whole(reads: Reads, run: StoredRun) -> None:
 
 
 def _counts(reads: Reads, run: StoredRun) -> Counts:
-    return sum(counts_of(reads, run.id).values(), Counts())
+    """Return the numbers of its users' tasks; of ours, such as those that gather a map, only those that failed."""
+    return sum((_failed(each) if is_own(kind) else each for kind, each in counts_of(reads, run.id).items()), Counts())
+
+
+def _failed(counts: Counts) -> Counts:
+    return Counts(added=counts.failures, failed=counts.failed, quarantined=counts.quarantined)
 
 
 def not_whole(run: StoredRun, counts: Counts, errors: ErrorSummary) -> RunFailed:
