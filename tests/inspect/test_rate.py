@@ -31,6 +31,8 @@ def test_looks_older_than_the_window_no_longer_count() -> None:
 def test_an_end_is_foretold_only_while_more_ends_than_is_added() -> None:
     assert paced((0, 0, 0), (10, 100, 200)).eta(1_000) == pytest.approx(100)
     assert paced((0, 0, 0), (10, 200, 200)).eta(1_000) is None
+    # It would be ten hours.
+    assert paced((0, 0, 0), (10, 199, 200)).eta(3_600) is None
     assert paced((0, 0, 0), (10, 300, 200)).eta(1_000) is None
 
 

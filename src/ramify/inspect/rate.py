@@ -1,7 +1,7 @@
 """How fast a run grows and how fast it is done, over the last half minute, and when it will be through.
 
 A pace is fed with counters at moments of a clock that never jumps. It keeps no more than the window, and says nothing
-it cannot know: there is no rate from one moment, and no end in sight while tasks are added faster than they end.
+it cannot know: there is no rate from one moment, and no end in sight while tasks are added nearly as fast as they end.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 WINDOW = 30.0
 #: Less than this many seconds of watching is too little to foretell an end.
 LEAST = 3.0
+#: Tasks added for each one that ends, above which the end cannot be foretold: a small change of either moves it far.
+MOST_ADDED = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Pace:
 
     def eta(self, pending: int) -> float | None:
         """Seconds until nothing is pending, at the pace of the window; None when that pace leads to no end."""
-        if self.added is None or self.ended is None or self.seconds < LEAST or self.ended <= self.added:
+        if self.added is None or not self.ended or self.seconds < LEAST or self.added > MOST_ADDED * self.ended:
             return None
         return pending / (self.ended - self.added)
 
