@@ -13,6 +13,7 @@ from ramify.inspect.crons import cron
 from ramify.model.process import NewProcess, new_process_id
 from ramify.shapes.cron.declaration import kinds_of
 from ramify.store.contract import Store
+from ramify.store.here import person
 from ramify.testing import Workbench, using
 from tests.cli.conftest import HOSTILE, RAW, Desk
 
@@ -206,6 +207,14 @@ def test_trigger_starts_a_slot_now(desk: Desk, bench: Workbench) -> None:
     assert ran.count("report") == 1
     (answer,) = desk.json("crons", "trigger", "report")
     assert store_of(bench).reads.task(answer["task"]) is not None
+
+
+def test_trigger_keeps_who_wants_the_slot_and_why(desk: Desk, bench: Workbench) -> None:
+    desk.out("crons", "trigger", "report", "--by", "ann", "--reason", "the last one lacked a page")
+    desk.out("crons", "trigger", "report")
+    bench.drain(raising=False)
+    told = {line["text"] for line in desk.json("logs", "cron/report")}
+    assert told == {"triggered by ann: the last one lacked a page", f"triggered by {person()}"}
 
 
 def test_trigger_of_a_paused_schedule_says_what_it_waits_for(desk: Desk, bench: Workbench) -> None:

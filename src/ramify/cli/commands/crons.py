@@ -17,6 +17,7 @@ from ramify.inspect.crons import CronState, CronView, cron, cron_run, name_of
 from ramify.inspect.crons import crons as find_crons
 from ramify.inspect.text import Piece
 from ramify.inspect.words import SECOND, duration, plural, stamp
+from ramify.model.decision import Said
 from ramify.model.run import RunState, StoredRun
 from ramify.shapes.cron.declaration import Declaration
 from ramify.shapes.cron.declaring import backfill as start_backfill
@@ -25,6 +26,7 @@ from ramify.shapes.cron.declaring import trigger as start_slot
 from ramify.shapes.cron.timetable import Timetable
 from ramify.shapes.start import until_answered
 from ramify.store.contract import Store
+from ramify.store.here import person
 from ramify.store.reads import PAGE_LIMIT
 
 NO_SCHEDULES = 'no schedules. Write @engine.cron("0 6 * * *") above a task, and start a worker'
@@ -244,11 +246,16 @@ def _decide(visit: Visit, name: str, verb: str, reason: str, by: str | None) -> 
 
 @crons.command()
 @click.argument("name")
+@who_and_why
 @on_store_to_change
-def trigger(visit: Visit, name: str) -> None:
-    """Trigger a slot: start an extra one now. It does not wait for a slot that is still running."""
+def trigger(visit: Visit, name: str, reason: str, by: str | None) -> None:
+    """Trigger a slot: start an extra one now. It does not wait for a slot that is still running.
+
+    The slot logs who triggered it, and the reason: `ramify logs cron/NAME`.
+    """
     found = _run(visit, name)
-    task = start_slot(visit.store, name_of(found), _existing(found), _reserve(visit.store))
+    said = Said(reason, person() if by is None else by)
+    task = start_slot(visit.store, name_of(found), _existing(found), _reserve(visit.store), said)
     if visit.out.as_json:
         visit.out.json({"schedule": name_of(found), "run": found.id, "task": task})
         return

@@ -17,6 +17,7 @@ from itertools import islice
 import msgspec
 
 from ramify.errors import ConfigError
+from ramify.model.decision import UNSAID, Said, in_words
 from ramify.model.key import key_bytes
 from ramify.model.run import NewRun, Order, StoredRun, Tolerance
 from ramify.shapes.cron.declaration import Declaration, clock_kind, run_name, slot_kind
@@ -126,10 +127,10 @@ def _clock(after: int, version: int, declared: Declaration, declares: bool = Fal
 _CLOCK = own_handler("clock", _clock)
 
 
-def trigger(store: Store, schedule: str, run: StoredRun, reserve: Reserve) -> int:
+def trigger(store: Store, schedule: str, run: StoredRun, reserve: Reserve, said: Said = UNSAID) -> int:
     """Start a slot at this moment, besides those of the timetable; the id of the task that does it."""
     declared = clock_that_counts(store, schedule, run).declared
-    return _add(store, schedule, run, declared, [(store.now(), True, None)], reserve)
+    return _add(store, schedule, run, declared, [(store.now(), True, None)], reserve, in_words(said.by, said.reason))
 
 
 def to_fill(store: Store, schedule: str, run: StoredRun, low: int, high: int) -> Sequence[int]:
@@ -198,11 +199,13 @@ def _add(
     declared: Declaration,
     slots: Sequence[tuple[int, bool, Fill | None]],
     reserve: Reserve,
+    said: str = "",
 ) -> int:
     schedule = Schedule(declared, lambda slot: None, "")
     first = reserve(2 * len(slots))
+    told = {"said": said} if said else {}
     calls = [
-        schedule.slot(at, first + len(slots) + number, declared, by_hand=by_hand, fill=fill)
+        schedule.slot(at, first + len(slots) + number, declared, by_hand=by_hand, fill=fill, **told)
         for number, (at, by_hand, fill) in enumerate(slots)
     ]
     new = laid_out(calls, first, store.now()).into(run.id)

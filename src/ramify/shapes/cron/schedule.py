@@ -193,10 +193,12 @@ class Schedule:
         return StoredClock.read(self.handlers[clock_kind(self.name)], body)
 
     def begin(
-        self, at: int, job: int, declared: Declaration, by_hand: bool = False, fill: Fill | None = None
+        self, at: int, job: int, declared: Declaration, by_hand: bool = False, fill: Fill | None = None, said: str = ""
     ) -> SlotStart | None:
-        """Start what a slot is for; by its policy for overlaps, unless somebody wants it now."""
+        """Start what a slot is for; by its policy for overlaps, unless triggered. `said` is by whom, and why."""
         me = current()
+        if said:
+            me.log.info("triggered%s", said)
         me._pass_on({SLOT: write_slot(declared.times.slot(at), declared.times.tz)})
         if fill is not None:
             return self._fill_in(me, at, job, declared, fill)
@@ -327,6 +329,7 @@ class StoredSlot(msgspec.Struct, frozen=True):
     declared: Declaration
     by_hand: bool = False
     fill: Fill | None = None
+    said: str = ""
 
     @classmethod
     def read(cls, body: bytes) -> StoredSlot:
