@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.house.pages import ROOT, PageError, blocks, matches, pages, play
+from tools.site.commands import commands
 
 NAMES = [str(page.relative_to(ROOT / "docs" if page.parent != ROOT else ROOT).with_suffix("")) for page in pages()]
 _LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
+_INLINE = re.compile(r"`(ramify [^`]+)`")
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 #: Written by the build of the site, not by people.
 GENERATED = ("docs/tutorial/", "docs/reference/api.md", "docs/reference/types.md", "docs/reference/cli.md")
@@ -51,6 +55,27 @@ def test_every_link_on_a_page_leads_somewhere(name: str) -> None:
 def test_every_program_on_a_page_is_python_and_is_run_or_is_named(name: str) -> None:
     for block in blocks(path_of(name).read_text(encoding="utf-8")):
         assert block.language, f"{name}:{block.line}: name the language of the block"
+
+
+def unknown_words(text: str) -> Iterator[str]:
+    """Command lines within the text of a page that name a command or an option that does not exist."""
+    options = {
+        name: {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
+        for name, command in commands()
+    }
+    for line in _INLINE.findall(_FENCED.sub("", text)):
+        words = shlex.split(re.sub(r"^ramify -s \S+", "ramify", line))
+        known = next((name for of in (3, 2) if (name := " ".join(words[:of])) in options), None)
+        typed = {word for word in words[1:] if re.match(r"--?[a-z]", word)}
+        if known is None or not typed <= options[known] | {"--help"}:
+            yield line
+
+
+def test_every_command_line_in_a_text_has_a_command_and_options_that_exist() -> None:
+    for page in pages():
+        assert list(unknown_words(page.read_text(encoding="utf-8"))) == [], page
+    wrong = "`ramify retry usage --filed`, `ramify rerty usage`, `ramify -s a.db crons pause etl --dry-run`"
+    assert len(list(unknown_words(wrong))) == 3
 
 
 def test_outputs_are_compared_line_by_line() -> None:
