@@ -59,13 +59,13 @@ def test_a_dry_run_counts_the_old_tasks_of_a_run_that_goes_on(desk: Desk) -> Non
     later = SqliteStore(desk.folder / "walk.db", clock=FakeClock(desk.house.store.now() + 2 * 86_400 * SECOND))
     later.start(NewRun(later.reserve(1)))
     later.close()
-    would = f"would forget 3 old tasks of run #{run}, which goes on\n"
+    would = f"would forget 3 old tasks of run #{run}, which continues\n"
     assert desk.out("forget", str(run), "--older", "1d", "--dry-run") == would
     assert desk.json("forget", str(run), "--older", "1d", "--dry-run") == [
         {"run": run, "name": None, "would_remove": 3}
     ]
     told = desk.out("forget", str(run), "--older", "1h", "--dry-run")
-    assert told == f"{would}tasks of a run that goes on stay for at least a day after they ended\n"
+    assert told == f"{would}tasks of a run that continues stay for at least a day after they ended\n"
     assert desk.json("forget", str(run), "--older", "1d")[0]["removed"] == 3
 
 
@@ -85,7 +85,7 @@ def test_it_says_why_a_run_stays(desk: Desk) -> None:
     assert "expected a number with s, m, h, d or w, got 'soon'. Write 30d" in desk.err(
         "forget", "--older", "soon", code=2
     )
-    assert desk.out("forget", "going", "--older", "0s").startswith("run going goes on without 0 old tasks")
+    assert desk.out("forget", "going", "--older", "0s").startswith("run going continues without 0 old tasks")
 
 
 @pytest.mark.parametrize("is_over", [True, False])

@@ -275,7 +275,7 @@ def test_a_worker_that_finished_what_it_ran_ends_with_zero_after_sigterm(
     worker.hears("^stopping")
     (program / "go").touch()
     _, rest = worker.process.communicate(timeout=LONG)
-    assert rest.splitlines()[-2:] == ["done: everything is saved, and the same command goes on", "stopped"]
+    assert rest.splitlines()[-2:] == ["done: everything is saved, and the same command continues", "stopped"]
     assert worker.process.returncode == code
 
 

@@ -249,7 +249,7 @@ def test_a_run_that_could_go_on_and_that_nobody_moves_is_stuck(house: House) -> 
     one.done(one.take())
     assert stuck(house) == {}
     one.store.leave(one.process)
-    assert stuck(house) == {"walk": "it can go on, and no process works on this store"}
+    assert stuck(house) == {"walk": "it can continue, and no process works on this store"}
     assert house.settle(run).state is RunState.DONE
     assert stuck(house) == {}
 

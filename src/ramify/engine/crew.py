@@ -214,13 +214,15 @@ class Crew:
         try:
             successor = self._hire(is_trial=True)
         except OSError as error:
-            self._say(f"not reloaded: no process could be started ({error}); the others go on as they are")
+            self._say(f"not reloaded: no process could be started ({error}); the others continue as they are")
             return False
         with self._changed:
             self._changed.wait_for(lambda: successor.process is not None or successor not in self._members)
             if successor.process is None:
                 words = " ".join(successor.last_words) or "it ended before it was ready"
-                self._say(f"not reloaded: a new worker process could not start: {words}; the others go on as they are")
+                self._say(
+                    f"not reloaded: a new worker process could not start: {words}; the others continue as they are"
+                )
                 return False
             successor.is_trial = False
             # One that died meanwhile was replaced already.
@@ -329,7 +331,7 @@ class Crew:
             member.last_words.clear()
         self._troubles = 0 if not member.last_words else 1 if lived > LONG_LIFE else self._troubles + 1
         if (not_started and not is_put_off) or self._troubles >= MOST_TROUBLES or member.met_damage:
-            self._fail(member, "start" if not_started else "go on")
+            self._fail(member, "start" if not_started else "continue")
             return
         if not is_put_off:
             planned = code == 0 and member.recycled_for is not None

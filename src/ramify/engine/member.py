@@ -165,7 +165,7 @@ def why(member: Member, code: int) -> str:
     if code == 0 and member.recycled_for is not None:
         return member.recycled_for
     if code == REPLACE_ME:
-        return "it ended itself to be rid of a task that ran out of time, or went on after it was cancelled"
+        return "it ended itself to be rid of a task that ran out of time, or continued after it was cancelled"
     if code < 0:
         try:
             return f"it was killed ({signal.Signals(-code).name})"

@@ -85,7 +85,7 @@ def told(signal: Signal, level: int = logging.INFO) -> Iterator[Told]:
     """Yield what a signal tells from a level on, as far as it costs something to find out."""
     match signal:
         case StoreAway(why):
-            text = f"the store does not answer ({why}); work waits and goes on by itself"
+            text = f"the store does not answer ({why}); work waits and continues by itself"
             yield Told(level=logging.WARNING, event="store-away", text=text, error=why)
         case StoreBack(after):
             yield Told(event="store-back", text=f"the store answers again, after {after:.1f} s", seconds=after)
@@ -116,7 +116,7 @@ def told(signal: Signal, level: int = logging.INFO) -> Iterator[Told]:
             yield Told(level=logging.WARNING if again else logging.INFO, event="entered", text=text)
         case Moved(run, state, round, name):
             title = _title(run, name)
-            text = f"{title} goes on with round {round}" if state is RunState.OPEN else f"{title} is {state}"
+            text = f"{title} continues with round {round}" if state is RunState.OPEN else f"{title} is {state}"
             yield Told(event="run-ended" if state.is_end else "run-moved", text=text, run=run, name=name)
         case Saved():
             yield from map(_end, signal.ends(level <= logging.DEBUG))
@@ -295,4 +295,4 @@ def _stop_in_words(phase: str, running: int) -> str:
         case _ if running:
             return "done, though not everything is saved: what is missing runs again with the same command"
         case _:
-            return "done: everything is saved, and the same command goes on"
+            return "done: everything is saved, and the same command continues"

@@ -57,7 +57,7 @@ class ProcessState(StrEnum):
 
 _ADVICE = {
     ProcessState.DEAD: "the next process that works here offers its work again",
-    ProcessState.UNREACHABLE: "let it go on (kill -CONT) if it is frozen, or kill it: others then take its work",
+    ProcessState.UNREACHABLE: "let it continue (kill -CONT) if it is frozen, or kill it: others then take its work",
 }
 
 
@@ -379,7 +379,7 @@ def _unserved(
                     "start one",
                 )
     for run, _ in store.movable(LOOKED):
-        yield run, "it can go on, and no process works on this store", "start one"
+        yield run, "it can continue, and no process works on this store", "start one"
 
 
 def _in_vain(reads: Reads, run: StoredRun, now: int) -> str | None:

@@ -34,8 +34,8 @@ def held_up(processes: Iterable[Process], monotonic: int) -> Iterator[HeldUp]:
         if process.writing is not None and monotonic - process.writing > LONG_WRITE * SECOND:
             seconds = (monotonic - process.writing) / SECOND
             text = f"pid {process.pid} has held the lock for writing for {seconds:,.0f} s, and everybody waits for it"
-            yield HeldUp(process.pid, seconds, text, "if it is frozen, let it go on (kill -CONT) or kill it")
+            yield HeldUp(process.pid, seconds, text, "if it is frozen, let it continue (kill -CONT) or kill it")
         if process.away is not None:
             seconds = max(0, monotonic - process.away.since) / SECOND
             text = f"pid {process.pid} has not been able to write for {seconds:,.0f} s: {process.away.why}"
-            yield HeldUp(process.pid, seconds, text, "its work waits and goes on by itself")
+            yield HeldUp(process.pid, seconds, text, "its work waits and continues by itself")

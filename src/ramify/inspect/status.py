@@ -166,7 +166,9 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
         return None
     if run.state is RunState.PAUSED:
         told = "paused" if run.decision is None else str(run.decision)
-        return f"{told}; `ramify resume` lets it go on" + (f" ({live.run.held:,} still held)" if live.run.held else "")
+        return f"{told}; `ramify resume` lets it continue" + (
+            f" ({live.run.held:,} still held)" if live.run.held else ""
+        )
     if status.gated_by is not None:
         leader = f"waits for run {title(status.gated_by)}, which is at round {status.gated_by.round}"
         return leader if live.workers else f"{leader}; {nobody_in_words([run])}"

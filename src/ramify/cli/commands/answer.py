@@ -44,7 +44,7 @@ def answer(visit: Visit, run: str, gate: str, value: str, reason: str, by: str |
         return
     visit.out.say(("name", gate), f" of {title(found)} is answered")
     if not workers(visit.store.reads):
-        visit.out.say(("dim", "nobody works on this store now; start your program to go on"))
+        visit.out.say(("dim", "nobody works on this store now; start your program to continue"))
 
 
 def _value(text: str) -> object:

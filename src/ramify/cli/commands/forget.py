@@ -18,7 +18,7 @@ from ramify.model.policy import SECOND
 from ramify.model.run import RunState, StoredRun
 from ramify.store.contract import SESSION_SECONDS
 
-#: How long tasks of a run that goes on stay, whatever is asked for.
+#: How long tasks of a run that continues stay, whatever is asked for.
 SHORTEST = timedelta(seconds=SESSION_SECONDS)
 
 
@@ -70,11 +70,11 @@ def forget(visit: Visit, run: str | None, older: timedelta | None, dry_run: bool
         if dry_run and visit.out.as_json:
             visit.out.json({"run": found.id, "name": found.name, "would_remove": tasks})
         elif dry_run:
-            visit.out.say(f"would forget {plural(tasks, 'old task')} of run {title(found)}, which goes on")
+            visit.out.say(f"would forget {plural(tasks, 'old task')} of run {title(found)}, which continues")
         else:
-            _tell(visit, found, tasks, f"run {title(found)} goes on without {plural(tasks, 'old task')}")
+            _tell(visit, found, tasks, f"run {title(found)} continues without {plural(tasks, 'old task')}")
         if older < SHORTEST and not visit.out.as_json:
-            visit.out.say(("dim", "tasks of a run that goes on stay for at least a day after they ended"))
+            visit.out.say(("dim", "tasks of a run that continues stay for at least a day after they ended"))
 
 
 def _older_runs(visit: Visit, older: timedelta) -> Iterator[StoredRun]:
