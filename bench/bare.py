@@ -16,7 +16,7 @@ from pathlib import Path
 
 import apsw
 
-from ramify.store.sqlite.link import Link
+from ramify.store.sqlite.file.link import Link
 
 #: What is written to warm the log: more than it holds before it is emptied into the file.
 WARMING = 40 * 1024 * 1024

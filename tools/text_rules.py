@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.tree import Finding, files, modules, name_of, parse, text_of
 
-LARGEST_MODULE = 400
+LARGEST_MODULE = 440
 
 # The one module that may look at the environment; everything else is told by its caller.
 READS_ENVIRONMENT = "src/ramify/cli/config.py"

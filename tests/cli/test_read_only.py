@@ -24,7 +24,7 @@ CHANGES = (
 MAKES = """
 import os, sys
 from ramify import Tasks
-from ramify.shapes.start import Ask, begin
+from ramify.shapes.start import StartRequest, begin
 from ramify.testing.conformance import House
 from ramify.store.sqlite import SqliteStore
 jobs = Tasks()
@@ -36,7 +36,7 @@ house = House(lambda clock: SqliteStore(sys.argv[1]), lambda store: store.close(
 run = house.run(house.tasks(3), name="walk")
 worker = house.worker()
 worker.done(worker.take(1))
-house.store.cancel(begin(house.store, Ask("dag", etl.of(), name="etl")).run.id)
+house.store.cancel(begin(house.store, StartRequest("dag", etl.of(), name="etl")).run.id)
 if sys.argv[2] == "killed":
     os._exit(0)
 worker.store.leave(worker.process)

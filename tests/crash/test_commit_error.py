@@ -28,7 +28,7 @@ from ramify.model.run import NewRun
 from ramify.model.task import NewTasks
 from ramify.store.contract import Store
 from ramify.store.sqlite import SqliteStore
-from ramify.store.sqlite.link import Link
+from ramify.store.sqlite.file.link import Link
 from ramify.testing import oracle
 from tests.crash.clients import STORE
 from tests.crash.disk import GO, Answer, Change, Disk, Fault, Step, fail, let

@@ -18,7 +18,7 @@ import pytest
 
 from ramify.errors import StoreUnavailable
 from ramify.store.sqlite import SqliteStore
-from ramify.store.sqlite.link import Link
+from ramify.store.sqlite.file.link import Link
 from tests.crash import judge
 from tests.crash.clients import LIMIT, STORE, Clients
 from tests.crash.disk import GO, Answer, Change, Disk, Step

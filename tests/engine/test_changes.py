@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from ramify.engine.changes import Changes
+from ramify.engine.changes import FileChanges
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_change_is_told_once(file: Path) -> None:
-    changes = Changes()
+    changes = FileChanges()
     assert changes.look() is None
     os.utime(file, (1, 1))
     assert changes.look() == str(file)
@@ -31,7 +31,7 @@ def test_a_change_is_told_once(file: Path) -> None:
 
 
 def test_a_file_that_is_gone_for_a_moment_is_no_change(file: Path) -> None:
-    changes = Changes()
+    changes = FileChanges()
     before = file.stat()
     file.unlink()
     assert changes.look() is None
@@ -44,4 +44,4 @@ def test_a_file_that_is_gone_for_a_moment_is_no_change(file: Path) -> None:
 
 def test_modules_without_a_file_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nowhere", ModuleType("nowhere"))
-    assert Changes().look() is None
+    assert FileChanges().look() is None

@@ -9,7 +9,7 @@ from bench.contest import Rates
 from bench.figure import Setting
 from bench.frontier_small_runs import BARE, MIXED, MIXED_STARTING, ONE, STARTING, STEPPING, figure
 from bench.frontier_turn import Bare, Small, take
-from ramify.store.sqlite.wal import FEWEST_PAGES
+from ramify.store.sqlite.file.wal import FEWEST_PAGES
 
 
 def met(tmp_path: Path, steps: float, one: float, starts: float, transactions: float) -> bool:

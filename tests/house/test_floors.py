@@ -24,8 +24,11 @@ SOUND = {
     "store/open": "def open():\n    from ramify.store import sqlite, memory",
     "store/memory/__init__": "from ramify.store.memory import rows",
     "store/memory/rows": "from ramify.store.contract import A",
-    "store/sqlite/__init__": "from ramify.store.contract import A",
-    "store/sqlite/link": "import apsw",
+    "store/sqlite/__init__": "from ramify.store.sqlite.store import A",
+    "store/sqlite/store": "from ramify.store.contract import A\nfrom ramify.store.sqlite.file import link",
+    "store/sqlite/file/__init__": "",
+    "store/sqlite/file/link": "import apsw\nfrom ramify.store.sqlite.file import wal",
+    "store/sqlite/file/wal": "from ramify.errors import A",
     "kernel/__init__": "",
     "kernel/loop": "from ramify.store.contract import A",
     "shapes/__init__": "",
@@ -65,6 +68,7 @@ APART = "Backends do not know each other"
 REACH = "The contract and the conformance suite reach no backend at all"
 WATCHES = "What watches tasks from outside stays in contrib"
 DJANGO = "Django stays in its room of contrib"
+FILE = "The file under the SQLite store knows no table"
 APSW = "apsw stays in its backend"
 CRONSIM = "cronsim stays with cron expressions"
 SQLITE3 = "The standard library's sqlite3 is used nowhere"
@@ -83,11 +87,11 @@ PLANTED = [
     (FLOORS, "shapes/dag", "import ramify.engine"),
     (FLOORS, "attic", ""),
     (OPEN, "store/contract", "from ramify.store.memory import rows"),
-    (OPEN, "store/__init__", "from ramify.store.sqlite import link"),
+    (OPEN, "store/__init__", "from ramify.store.sqlite.file import link"),
     (OPEN, "testing/kit", "def f():\n    import ramify.store.memory"),
     (OPEN, "kernel/loop", "import ramify.store.sqlite"),
-    (APART, "store/memory/rows", "from ramify.store.sqlite import link"),
-    (REACH, "testing/conformance/claim", "from ramify.store.sqlite import link"),
+    (APART, "store/memory/rows", "from ramify.store.sqlite.file import link"),
+    (REACH, "testing/conformance/claim", "from ramify.store.sqlite.file import link"),
     (REACH, "testing/conformance/claim", "from ramify.testing import kit"),
     (REACH, "store/reads", "from ramify.store import open"),
     (FLOORS, "engine/__init__", "from ramify.contrib import prometheus"),
@@ -97,11 +101,13 @@ PLANTED = [
     (FLOORS, "contrib/django/backend", "from ramify.cli import main"),
     (DJANGO, "contrib/prometheus", "import prometheus_client\nfrom opentelemetry import trace\nimport django"),
     (DJANGO, "cli/main", "def f():\n    import django_tasks"),
+    (FILE, "store/sqlite/file/wal", "def f():\n    from ramify.store.sqlite import store"),
+    (FILE, "store/sqlite/file/wal", "from ramify.store.sqlite import A"),
     (APSW, "store/open", "import apsw"),
     (APSW, "testing/kit", "def f():\n    from apsw import VFS"),
     (CRONSIM, "shapes/cron/__init__", "import cronsim"),
     (CRONSIM, "cli/main", "def f():\n    from cronsim import CronSim"),
-    (SQLITE3, "store/sqlite/link", "import apsw\nimport sqlite3"),
+    (SQLITE3, "store/sqlite/file/link", "import apsw\nimport sqlite3"),
     (VALUES, "model/task", "import threading"),
     (VALUES, "errors", "from rich import print"),
 ]

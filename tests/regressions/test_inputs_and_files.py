@@ -14,7 +14,7 @@ from ramify.model.event import Status
 from ramify.model.run import RunState
 from ramify.model.task import NewTasks
 from ramify.store.memory import MemoryStore
-from ramify.store.sqlite import wal
+from ramify.store.sqlite.file import wal
 from ramify.testing import oracle
 from ramify.testing.clock import FakeClock
 from tests.crash.clients import STORE, wait_until

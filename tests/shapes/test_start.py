@@ -19,7 +19,7 @@ from ramify.model.run import Follows, Order, Owner, RunState, StoredRun
 from ramify.shapes import start
 from ramify.shapes.bounds import Bounds
 from ramify.shapes.owner import is_gone, is_here, this_program
-from ramify.shapes.start import Ask, Begun, How, add, begin
+from ramify.shapes.start import Begun, How, StartRequest, add, begin
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import open_store
@@ -60,7 +60,7 @@ def replace_owner(owner: Owner, **changes: Any) -> Owner:
     return msgspec.structs.replace(owner, **changes)
 
 
-def start_as(store: Store, ask: Ask, owner: Owner, monkeypatch: pytest.MonkeyPatch) -> Begun:
+def start_as(store: Store, ask: StartRequest, owner: Owner, monkeypatch: pytest.MonkeyPatch) -> Begun:
     """Start it as that program would have."""
     with monkeypatch.context() as patch:
         patch.setattr(start, "this_program", lambda *, stays: replace_owner(owner, stays=stays))
@@ -71,8 +71,8 @@ def end(store: Store, run: StoredRun) -> None:
     store.cancel(run.id, said=Said("enough"))
 
 
-def ask(*roots: Call[Any], **options: Any) -> Ask:
-    return Ask(*plan_of(roots or size.of("/usr")), **options)
+def ask(*roots: Call[Any], **options: Any) -> StartRequest:
+    return StartRequest(*plan_of(roots or size.of("/usr")), **options)
 
 
 # named

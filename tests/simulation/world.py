@@ -25,7 +25,7 @@ from ramify.model.process import Stamp
 from ramify.model.run import Follows, NewRun, Order
 from ramify.model.task import NewTasks
 from ramify.store.memory import MemoryStore
-from ramify.store.memory.tables import Tables
+from ramify.store.memory.tables import MemoryTables
 from ramify.testing import oracle
 from ramify.testing.clock import SECOND, FakeClock
 from tests.simulation.judge import verdict
@@ -57,7 +57,7 @@ class World:
         self.now = 0.0
         self.turns = 0
         self.clock = FakeClock()
-        self.tables = Tables()
+        self.tables = MemoryTables()
         self.store = MemoryStore(self.tables, self.clock)
         self.away_until = 0.0
         self.processes: list[Process] = []

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 EVERY = 1.0
 
 
-class Changes:
+class FileChanges:
     """The files of the modules of this program, as they were at the last look."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Changes:
 @contextmanager
 def watching(on_change: Callable[[str], None]) -> Iterator[None]:
     """Call `on_change` with a file whenever one changes, for as long as the block runs."""
-    changes, over = Changes(), threading.Event()
+    changes, over = FileChanges(), threading.Event()
 
     def go_on() -> None:
         while not over.wait(EVERY):

@@ -57,7 +57,7 @@ from ramify.model.run import RunState
 from ramify.model.task import MAX_ID, check_name
 from ramify.shapes.bounds import Bounds
 from ramify.shapes.plan import Plan
-from ramify.shapes.start import Ask, Begun, How, begin
+from ramify.shapes.start import Begun, How, StartRequest, begin
 from ramify.shapes.table import plan_of
 from ramify.store.open import Durability
 
@@ -344,7 +344,7 @@ class Engine(Tasks):
 
     def _ask(
         self, root: object, order: OrderName | None, follows: Leading | tuple[Leading, int] | None, **asked: Any
-    ) -> Ask:
+    ) -> StartRequest:
         table = self._inside.table()
         tasks = table.values() if inspect.isgenerator(root) else ()
         shape, plan = plan_of(root, {inspect.unwrap(task.fn).__code__ for task in tasks})
@@ -354,9 +354,9 @@ class Engine(Tasks):
         busy = _busy.runs(self._inside.identity)
         leader = None if follows is None else followed(self._inside.store.reads, follows)
         headers = self._inside.headers_here()
-        return Ask(shape, plan, order=chosen, follows=leader, older=older, busy=busy, headers=headers, **asked)
+        return StartRequest(shape, plan, order=chosen, follows=leader, older=older, busy=busy, headers=headers, **asked)
 
-    def _begin(self, ask: Ask) -> Begun:
+    def _begin(self, ask: StartRequest) -> Begun:
         store = self._inside.store
         begun = begin(store, ask, lambda many: self._inside.reserve_ids(many, younger=IN_ORDER))
         about = store.describe()

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import msgspec
 
 from ramify.errors import BadPayload
+from ramify.model.addition import Addition, check_opens
 from ramify.model.claim import Claimed
 from ramify.model.context import SetValue, check_sets
 from ramify.model.event import UNREPORTED, Status
@@ -46,7 +47,8 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     their first id. `heirs` names a child in this part for tasks that somebody may wait for: it arrives in their stead,
     with an id above that of its task, because of all that arrive for a slot the one with the largest id counts.
     `took` are the microseconds of the attempts that were not quick (sparse, by task). `sets` are the values that tasks
-    which are done set in the context of their run, in order.
+    which are done set in the context of their run, in order. `additions` are tasks for other runs, which they open:
+    those of queues.
     """
 
     token: bytes
@@ -62,6 +64,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     heirs: Mapping[int, int] = NO_HEIRS
     took: Mapping[int, int] = NO_TIMES
     sets: Sequence[SetValue] = ()
+    additions: Sequence[Addition] = ()
 
     def status_column(self) -> Sequence[Status]:
         """One status each, whichever way they were given."""
@@ -135,7 +138,20 @@ def check_part(part: Part) -> Part:
         check_sets(part.sets, {task for task, status in pairs if status is Status.DONE})
     for tasks in part.children:
         check_tasks(tasks)
+    for each in part.additions:
+        _check_addition(each)
     return part
+
+
+def _check_addition(new: Addition) -> None:
+    """Refuse what a commit cannot decide: a run that may have ended, or links into a run that is not known before."""
+    if new.opens is None:
+        raise BadPayload(f"a part adds tasks to run {new.run}, which may have ended: give the run that it `opens`")
+    check_opens(new.opens)
+    if new.joins or new.waiters or any(tasks.join is not None or tasks.waits for tasks in new.tasks):
+        raise BadPayload("what a part adds to another run has no joins and waits for nobody")
+    for tasks in new.tasks:
+        check_tasks(tasks)
 
 
 def _statuses(part: Part) -> frozenset[Status]:

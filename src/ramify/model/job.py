@@ -9,9 +9,25 @@ from __future__ import annotations
 from enum import StrEnum
 
 from ramify.model.event import Status
+from ramify.model.run import NewRun, Order, Tolerance
 
 #: How the names of the runs begin that are queues of jobs.
 QUEUES = "jobs/"
+#: The shape of these runs.
+SHAPE = "jobs"
+
+
+def queue_run(queue: str, id: int) -> NewRun:
+    """The run that a queue is: endless, and not failed by any of its jobs."""
+    return NewRun(
+        id,
+        QUEUES + queue,
+        shape=SHAPE,
+        order=Order.ANY,
+        endless=True,
+        shown=f"the jobs of queue {queue!r}",
+        tolerates=Tolerance.ANY,
+    )
 
 
 class JobState(StrEnum):

@@ -11,9 +11,11 @@ were, and nothing brings them back. While a process holds one of them nothing is
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -66,8 +68,12 @@ class Edition:
     held: int | None = None
 
     def __contains__(self, task: int) -> bool:
-        place = bisect_right(self.ranges, (task, task))
-        return any(first <= task <= last for first, last in self.ranges[max(0, place - 1) : place + 1])
+        return any(True for _ in self.over(task, task))
+
+    def over(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Yield its ranges that reach into a range of ids."""
+        place = bisect_left(self.ranges, first, key=itemgetter(1))
+        return takewhile(lambda each: each[0] <= last, islice(self.ranges, place, None))
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -82,12 +82,14 @@ class Appended(msgspec.Struct, frozen=True):
     """The result of an append: `ids[g][i]` is the id that task i of group g has, or that holds its key.
 
     `taken` are the positions `(g, i)` that were dropped in favour of an existing task. `already` when the whole call
-    had been applied before; the id of a dropped task is then 0 if nobody holds its key any more.
+    had been applied before; the id of a dropped task is then 0 if nobody holds its key any more. `run` is the run that
+    they went into.
     """
 
     ids: tuple[tuple[int, ...], ...] = ()
     taken: frozenset[tuple[int, int]] = frozenset()
     already: bool = False
+    run: int = 0
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -78,7 +78,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Ask:
+class StartRequest:
     """A request to run something, as a plan of a shape. `older` are the earlier names of kinds, `busy` the runs this
     program works on now.
 
@@ -108,7 +108,7 @@ class Ask:
         return tuple(blake2b(b"%b\0%b" % (shape, identity), digest_size=_DIGEST).digest() for identity in identities)
 
 
-def begin(store: Store, ask: Ask, reserve: Callable[[int], int] | None = None) -> Begun:
+def begin(store: Store, ask: StartRequest, reserve: Callable[[int], int] | None = None) -> Begun:
     """Start the run, or go on with the one that exists; ConfigError when that one is another.
 
     `reserve` gives so many ids that follow on; without it they are reserved for this start.
@@ -149,7 +149,7 @@ def _launch_part(part: bytes) -> bytes:
 
 
 def begin_once(
-    store: Store, ask: Ask, reserve: Callable[[int], int], after: int, is_over: Callable[[StoredRun], bool]
+    store: Store, ask: StartRequest, reserve: Callable[[int], int], after: int, is_over: Callable[[StoredRun], bool]
 ) -> int:
     """Start a run that a task launches, unless it is there; the id of the run that is there now.
 
@@ -168,7 +168,7 @@ def begin_once(
     return known.id
 
 
-def _is_past(store: Store, ask: Ask, run: StoredRun, after: int) -> bool:
+def _is_past(store: Store, ask: StartRequest, run: StoredRun, after: int) -> bool:
     """Return whether a run of that name was launched by the same task for something else than it wants now."""
     launched = (run.digest or b"")[_DIGEST:]
     if launched[:_LAUNCHED] != ask.launched[:_LAUNCHED]:
@@ -228,7 +228,7 @@ def decode_params(raw: bytes | None) -> Any:
     return None if raw is None else _anything.read(raw)
 
 
-def _check(ask: Ask) -> None:
+def _check(ask: StartRequest) -> None:
     if ask.name is not None:
         name_given("run name", ask.name)
         if (found := _GENERATION.fullmatch(ask.name)) is not None:
@@ -243,7 +243,9 @@ def _check(ask: Ask) -> None:
     ask.bounds.check(len(ask.plan.calls))
 
 
-def _sent(store: Store, ask: Ask, reserve: Callable[[int], int], generation: int) -> tuple[int, Started, Beginning]:
+def _sent(
+    store: Store, ask: StartRequest, reserve: Callable[[int], int], generation: int
+) -> tuple[int, Started, Beginning]:
     """The id that was meant for the run, what the store made of it, and its first tasks."""
     params = encode_params(ask.plan.given if ask.params is None else ask.params)
     now = store.now()
@@ -272,7 +274,7 @@ def _sent(store: Store, ask: Ask, reserve: Callable[[int], int], generation: int
     return run, started, beginning
 
 
-def _start(store: Store, ask: Ask, reserve: Callable[[int], int], generation: int) -> Begun:
+def _start(store: Store, ask: StartRequest, reserve: Callable[[int], int], generation: int) -> Begun:
     run, started, beginning = _sent(store, ask, reserve, generation)
     if started.run.id != run:
         # Somebody else started this name since we looked.
@@ -286,7 +288,7 @@ def _start(store: Store, ask: Ask, reserve: Callable[[int], int], generation: in
     return Begun(started.run, How.NEW, said, added)
 
 
-def _existing(store: Store, ask: Ask, run: StoredRun) -> Begun:
+def _existing(store: Store, ask: StartRequest, run: StoredRun) -> Begun:
     _check_same(store, ask, run)
     what = _called(run)
     if not run.state.is_end:
@@ -312,7 +314,7 @@ def _existing(store: Store, ask: Ask, run: StoredRun) -> Begun:
     return Begun(run, How.FINISHED, f"{what} {ended}{why}; {advice}")
 
 
-def _check_same(store: Store, ask: Ask, run: StoredRun) -> None:
+def _check_same(store: Store, ask: StartRequest, run: StoredRun) -> None:
     """Refuse to take a run for what was asked when it is something else."""
     what = _called(run)
     if ask.follows is not None and run.id in [each.id for each in chain(store, store.reads.run(ask.follows.run))]:
@@ -359,7 +361,7 @@ def _way_out(run: StoredRun) -> str:
     return "Give the new run another name, or cancel this one and start it again with again=True (`--again`)."
 
 
-def _orphan(store: Store, ask: Ask) -> StoredRun | None:
+def _orphan(store: Store, ask: StartRequest) -> StoredRun | None:
     """The oldest unfinished unnamed run with these roots whose program is gone."""
     left: list[StoredRun] = []
     for digest in ask.digests:
@@ -375,7 +377,7 @@ def _orphan(store: Store, ask: Ask) -> StoredRun | None:
     return min(left, key=lambda run: run.id, default=None)
 
 
-def _is_left(store: Store, ask: Ask, run: StoredRun) -> bool:
+def _is_left(store: Store, ask: StartRequest, run: StoredRun) -> bool:
     """Return whether a run can be gone on with: as asked for, unfinished, and nothing this program is working on."""
     if run.id in ask.busy or run.state not in _UNFINISHED:
         return False

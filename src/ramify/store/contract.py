@@ -213,7 +213,9 @@ class Store(Protocol):
         with the one that holds it. A single task whose id follows the last of an unclaimed row with the same run, kind,
         queue, lane and priority extends that row instead of adding one, while the row is a few seconds young and of
         maskable width. A run that has more than its `max_tasks` then is drained into HALTED. Joins and waiters may name
-        tasks of any of the additions; where one lost its key, its holder is waited for.
+        tasks of any of the additions; where one lost its key, its holder is waited for. An addition that `opens` a run
+        goes into the newest run of that name; if that one has ended or drains, or there is none, `opens` begins in the
+        same transaction, as the next generation. The answer says which run it was.
         """
 
     # working
@@ -250,7 +252,8 @@ class Store(Protocol):
         the model says, changes nothing there and is an OUTRUN event of its task, before the task's end.
         Keys are resolved after the guards, in order; a task's own key is free before its children ask for it. What goes
         to `later` keeps its deaths; if it awaits a run that has ended, it is due at once. A run that has more than its
-        `max_tasks` then is drained into HALTED, in the same transaction. `seq` in the log follows the order of commits.
+        `max_tasks` then is drained into HALTED, in the same transaction. `additions` are in other runs exactly if the
+        part is applied, and open them as in `append`. `seq` in the log follows the order of commits.
         """
 
     def release(self, stamp: Stamp, token: bytes) -> bool:

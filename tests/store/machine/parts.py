@@ -47,6 +47,7 @@ def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, tok
         [row.first for row in staged[kept:]],
         heirs,
         sets=_sets(choose, [task for task, status in zip(tasks, column, strict=True) if status is Status.DONE]),
+        additions=[shop.addition(choose) for _ in range(choose.number(1, 2))] if choose.chance(4) else (),
     )
 
 

@@ -124,6 +124,7 @@ class WorkMachine(RuleBasedStateMachine):
         yield 1, self.meddle, holds
         yield 5, self.append_some, growing
         yield 4, self.append_singles, growing
+        yield 2, self.append_to_queues, True
         yield 1, self.append_across_runs, growing
         yield 2, self.append_again, self.scene.appends
         yield 1, self.append_to_any_run, True
@@ -270,6 +271,9 @@ class WorkMachine(RuleBasedStateMachine):
             self._append(*choose.one(((join, joined), (joined, join))))
         elif self._append(join):
             self._append(joined)
+
+    def append_to_queues(self, choose: Choices) -> None:
+        self._append(*(self.shop.addition(choose) for _ in range(choose.number(1, 2))))
 
     def _append(self, *additions: Addition) -> bool:
         sent = self.scene.front.send("append", additions)

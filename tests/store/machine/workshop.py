@@ -11,9 +11,11 @@ from typing import Any
 
 from msgspec import structs
 
+from ramify.model.addition import Addition
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.policy import SECOND
+from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Worker
@@ -93,6 +95,13 @@ class Workshop:
             options["parents"] = choose.one((parents[0], [choose.one((None, *parents)) for _ in range(count)]))
         bodies = [choose.one((b"1", b"", b"\0\xff")) for _ in range(count)]
         return NewTasks(first, bodies=bodies, **(options | columns))
+
+    def addition(self, choose: Choices) -> Addition:
+        """Some groups for one of two queues, which may have to begin."""
+        name = choose.one(("mail", "parcels"))
+        opens = NewRun(self.ids(choose, 1), name, shape="queue", order=Order.ANY, endless=True)
+        sizes = [choose.number(1, 3) for _ in range(choose.number(1, 2))]
+        return Addition.opening(opens, [self.group(choose, self.ids(choose, size), size) for size in sizes])
 
     def some_work(self, choose: Choices, parents: Sequence[int] = (), *, waiters: bool = True) -> Work:
         """A few groups; sometimes with a join, of members, of tasks that exist, or of nobody at all."""

@@ -14,8 +14,8 @@ from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.process import NewProcess, Stamp
 from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
-from ramify.store.sqlite.runs import MAY_MOVE
 from ramify.store.sqlite.store import SqliteStore
+from ramify.store.sqlite.tables import MAY_MOVE
 
 
 @pytest.mark.parametrize("order", [Order.ANY, Order.DEPTH_FIRST])

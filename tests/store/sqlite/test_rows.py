@@ -9,8 +9,9 @@ import apsw
 import pytest
 
 from ramify.model.segment import SegmentState
+from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import rows, schema, standing
-from ramify.store.sqlite.rows import SqliteSegment, covering
+from ramify.store.sqlite.rows import covering
 
 
 @pytest.fixture
@@ -23,7 +24,9 @@ def db() -> Iterator[apsw.Connection]:
 
 def row(db: apsw.Connection, first: int, last: int, left: int | None = None) -> int:
     """A live row; its id."""
-    return SqliteSegment(0, first, 1, 0, "k", "q", None, first, last, left, 0, None, SegmentState.WAITING).insert(db).id
+    waiting = SegmentRow(0, first, 1, 0, "k", "q", None, first, last, left, 0, None, SegmentState.WAITING)
+    db.execute(rows.INSERT_SEGMENT, rows.segment_values(waiting))
+    return db.last_insert_rowid()
 
 
 def found(db: apsw.Connection, task: int) -> int | None:
@@ -46,7 +49,7 @@ def test_a_run_that_forks_much_does_not_read_all_its_narrow_rows(
     read: list[object] = []
     whole = rows.segment_row
 
-    def counting(found: tuple[Any, ...]) -> SqliteSegment:
+    def counting(found: tuple[Any, ...]) -> SegmentRow:
         read.append(found)
         return whole(found)
 

@@ -19,7 +19,8 @@ from ramify.model.join import NewJoins
 from ramify.model.process import Away, NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun, RunState
 from ramify.model.task import NewTasks
-from ramify.store.sqlite import SqliteStore, commit_wait
+from ramify.store.sqlite import SqliteStore
+from ramify.store.sqlite.file import commit_wait
 from tests.store.sqlite.real import wait_until
 
 

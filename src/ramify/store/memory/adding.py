@@ -17,10 +17,10 @@ from ramify.model.run import Order
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, stretches
 from ramify.model.task import Appended, NewTasks, check_apart
 from ramify.store.memory import joins, keys
-from ramify.store.memory.tables import MemorySegment, MemorySpan, RunRow, Tables
+from ramify.store.memory.tables import MemorySegment, MemorySpan, MemoryTables, RunRow
 
 
-def check_room(tables: Tables, groups: Sequence[NewTasks]) -> None:
+def check_room(tables: MemoryTables, groups: Sequence[NewTasks]) -> None:
     """Refuse ids that were never reserved or are in the log."""
     check_apart(groups)
     for tasks in groups:
@@ -47,7 +47,7 @@ class MemoryAdded:
         return {given: task for given, task in zip(tasks.ids, self.ids, strict=True) if given != task}
 
 
-def add(tables: Tables, run: RunRow, tasks: NewTasks, round: int, process: int, now: int) -> MemoryAdded:
+def add(tables: MemoryTables, run: RunRow, tasks: NewTasks, round: int, process: int, now: int) -> MemoryAdded:
     """Publish one group."""
     if tasks.keys is None:
         _insert(tables, run, _span(run, tasks, round, tasks.first, range(len(tasks.bodies))), tasks.waits, now)
@@ -110,7 +110,7 @@ def _span(run: RunRow, tasks: NewTasks, round: int, first: int | None = None, ch
     )
 
 
-def _insert(tables: Tables, run: RunRow, span: MemorySpan, waits: bool, now: int) -> None:
+def _insert(tables: MemoryTables, run: RunRow, span: MemorySpan, waits: bool, now: int) -> None:
     span.added = now
     tables.add_span(span)
     state = SegmentState.WAITING if waits else run.state_for(span.round)
@@ -136,7 +136,7 @@ def rank(run: RunRow, span: MemorySpan, now: int) -> int:
     return rank_of(now, span.priority)
 
 
-def known(tables: Tables, run: int, groups: Sequence[NewTasks], now: int) -> Appended:
+def known(tables: MemoryTables, run: int, groups: Sequence[NewTasks], now: int) -> Appended:
     """The answer to an append that was applied before: the ids its tasks have, or lost their keys to."""
     ids: list[tuple[int, ...]] = []
     taken: set[tuple[int, int]] = set()
@@ -154,10 +154,10 @@ def known(tables: Tables, run: int, groups: Sequence[NewTasks], now: int) -> App
                 found.append(other or 0)
                 taken.add((g, i))
         ids.append(tuple(found))
-    return Appended(tuple(ids), frozenset(taken), already=True)
+    return Appended(tuple(ids), frozenset(taken), already=True, run=run)
 
 
-def extend_tail(tables: Tables, run: RunRow, tasks: NewTasks, round: int, process: int, now: int) -> bool:
+def extend_tail(tables: MemoryTables, run: RunRow, tasks: NewTasks, round: int, process: int, now: int) -> bool:
     """Add a single task to the unclaimed row it follows on; False when there is no such row."""
     if (
         len(tasks.bodies) != 1
@@ -211,7 +211,7 @@ def _may_grow(run: RunRow, row: MemorySegment, priority: int, now: int) -> bool:
 # Staged ranges
 
 
-def stage(tables: Tables, run: RunRow, tasks: NewTasks, owner: MemorySegment) -> None:
+def stage(tables: MemoryTables, run: RunRow, tasks: NewTasks, owner: MemorySegment) -> None:
     """Write unpublished rows under a staged segment, extending the last one of this claim where they follow on."""
     span = _span(run, tasks, owner.round + 1, tasks.first, range(len(tasks.bodies)))
     span.published = False
@@ -251,7 +251,7 @@ def _shared(s: MemorySpan) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def staged(tables: Tables, first: int, token: bytes) -> MemorySegment:
+def staged(tables: MemoryTables, first: int, token: bytes) -> MemorySegment:
     """The staged row of this claim that begins at `first`; BadPayload otherwise."""
     for row in tables.segments.values():
         if row.state is SegmentState.STAGED and row.first == first and row.token == token:
@@ -259,7 +259,7 @@ def staged(tables: Tables, first: int, token: bytes) -> MemorySegment:
     raise BadPayload(f"no staged range of this claim begins at {first}")
 
 
-def publish(tables: Tables, run: RunRow, row: MemorySegment, process: int, now: int) -> list[Arrival]:
+def publish(tables: MemoryTables, run: RunRow, row: MemorySegment, process: int, now: int) -> list[Arrival]:
     """Make a staged range visible. A child whose key is taken ends as skipped in favour of the one that holds it."""
     span = row.span
     span.published, span.added = True, now
@@ -287,7 +287,7 @@ def publish(tables: Tables, run: RunRow, row: MemorySegment, process: int, now: 
     return arrivals
 
 
-def _leave_out(tables: Tables, row: MemorySegment, dropped: set[int]) -> None:
+def _leave_out(tables: MemoryTables, row: MemorySegment, dropped: set[int]) -> None:
     """Rows of at most `MASK_WIDTH` in place of `row`, without the dropped tasks."""
     tables.drop_segment(row)
     for first in range(row.first, row.last + 1, MASK_WIDTH):
@@ -303,7 +303,7 @@ def discard(row: MemorySegment) -> None:
     row.state, row.owner, row.token = SegmentState.GARBAGE, None, None
 
 
-def discard_of(tables: Tables, token: bytes | None) -> None:
+def discard_of(tables: MemoryTables, token: bytes | None) -> None:
     """Discard everything staged under a claim."""
     for row in tables.segments.values():
         if row.state is SegmentState.STAGED and row.token == token:

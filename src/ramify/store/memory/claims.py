@@ -16,10 +16,10 @@ from ramify.model.process import new_token
 from ramify.model.run import RunState, seconds_left
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, take_head, tasks_in
 from ramify.store.memory import joins
-from ramify.store.memory.tables import MemorySegment, Tables
+from ramify.store.memory.tables import MemorySegment, MemoryTables
 
 
-def take(tables: Tables, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
+def take(tables: MemoryTables, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
     """Claim rows for a process. `turn` is the run that was served first last time; the new one is returned."""
     claimed, turn = _take(tables, process, want, turn, now)
     if not claimed.claims and not claimed.ready:
@@ -35,13 +35,13 @@ def answered_again(claimed: Claimed, now: int) -> Claimed:
     return msgspec.structs.replace(claimed, next_due=max(0.0, left))
 
 
-def _next_due(tables: Tables, want: Want, now: int) -> float | None:
+def _next_due(tables: MemoryTables, want: Want, now: int) -> float | None:
     """Seconds until the next row is due that this want could take. Here it is exact."""
     dues = [row.due for row in tables.segments.values() if row.due is not None and _fits(row, want, PARKED - 1)]
     return min(((due - now) / SECOND for due in dues if due > now), default=None)
 
 
-def _take(tables: Tables, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
+def _take(tables: MemoryTables, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
     held, rooms = tables.held_by(process), Rooms(lambda run: _room(tables, run))
     open_to = (row for row in tables.segments.values() if _fits(row, want, now) and rooms.of(row.run, 1))
     fitting = sorted(open_to, key=lambda row: (row.rank, row.id))
@@ -61,12 +61,12 @@ def _take(tables: Tables, process: int, want: Want, turn: int, now: int) -> tupl
     return _answer(tables, taken + by_rank, bool(suspects), _left(rows, rooms), now), turn
 
 
-def _answer(tables: Tables, taken: list[MemorySegment], suspects: bool, ready: int, now: int) -> Claimed:
+def _answer(tables: MemoryTables, taken: list[MemorySegment], suspects: bool, ready: int, now: int) -> Claimed:
     left = time_left(tables, sorted({row.run for row in taken}), now)
     return Claimed(within_bounds(_claim(tables, row) for row in taken), suspects, ready, left, now)
 
 
-def _room(tables: Tables, run: int) -> int | None:
+def _room(tables: MemoryTables, run: int) -> int | None:
     """How many more tasks of a run may be claimed; None for no bound."""
     most = tables.run(run).new.max_running
     return None if most is None else most - sum(row.count for row in tables.tokens.values() if row.run == run)
@@ -89,7 +89,7 @@ def _fits(row: MemorySegment, want: Want, now: int) -> bool:
 
 
 def _by_turns(
-    tables: Tables, process: int, rows: list[MemorySegment], limit: int, turn: int, rooms: Rooms
+    tables: MemoryTables, process: int, rows: list[MemorySegment], limit: int, turn: int, rooms: Rooms
 ) -> tuple[list[MemorySegment], int]:
     """The fair share: a quarter of the claim from the next run that has work, so that none waits behind a long one."""
     runs = sorted({row.run for row in rows})
@@ -102,7 +102,12 @@ def _by_turns(
 
 
 def _stamp_rows(
-    tables: Tables, process: int, rows: Iterable[MemorySegment], limit: int, rooms: Rooms, at_most: int | None = None
+    tables: MemoryTables,
+    process: int,
+    rows: Iterable[MemorySegment],
+    limit: int,
+    rooms: Rooms,
+    at_most: int | None = None,
 ) -> tuple[list[MemorySegment], int]:
     """Claim from `rows` in order, splitting the head off what is too large; the claimed rows and the rest."""
     taken: list[MemorySegment] = []
@@ -120,7 +125,7 @@ def _stamp_rows(
     return taken, limit
 
 
-def split(tables: Tables, row: MemorySegment, cut: int) -> MemorySegment:
+def split(tables: MemoryTables, row: MemorySegment, cut: int) -> MemorySegment:
     """The tasks below `cut` as a row of their own; `row` keeps the rest, so that a tail row goes on growing."""
     below, rest = cut_mask(row.first, row.last, row.left, cut)
     head = tables.copy_segment(row, last=cut - 1, left=below)
@@ -128,7 +133,7 @@ def split(tables: Tables, row: MemorySegment, cut: int) -> MemorySegment:
     return head
 
 
-def around(tables: Tables, row: MemorySegment, task: int) -> MemorySegment:
+def around(tables: MemoryTables, row: MemorySegment, task: int) -> MemorySegment:
     """A row of maskable width that holds `task`, split off a wider one if need be."""
     while row.last - row.first + 1 > MASK_WIDTH:
         head = split(tables, row, row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH))
@@ -136,7 +141,7 @@ def around(tables: Tables, row: MemorySegment, task: int) -> MemorySegment:
     return row
 
 
-def _claim(tables: Tables, row: MemorySegment) -> Claim:
+def _claim(tables: MemoryTables, row: MemorySegment) -> Claim:
     span = row.span
     assert row.token is not None
     tasks = tasks_in(row.first, row.last, row.left)
@@ -166,7 +171,7 @@ def lanes_of(row: MemorySegment) -> list[str] | None:
     return span.lanes and [span.lanes[task - span.first] for task in tasks_in(row.first, row.last, row.left)]
 
 
-def _details(tables: Tables, row: MemorySegment, tasks: Iterable[int]) -> dict[int, Details]:
+def _details(tables: MemoryTables, row: MemorySegment, tasks: Iterable[int]) -> dict[int, Details]:
     span = row.span
     found: dict[int, Details] = {}
     if span.keys is None and span.details is None and not tables.joins:
@@ -182,7 +187,7 @@ def _details(tables: Tables, row: MemorySegment, tasks: Iterable[int]) -> dict[i
     return found
 
 
-def _results(tables: Tables, join: Standing) -> tuple[bytes | None, ...] | None:
+def _results(tables: MemoryTables, join: Standing) -> tuple[bytes | None, ...] | None:
     """Return what the members of a small join came to, by slot, if it brings that along and all of them ended well."""
     if not join.brings or join.needs > SMALL or join.ends.broken:
         return None
@@ -191,13 +196,13 @@ def _results(tables: Tables, join: Standing) -> tuple[bytes | None, ...] | None:
     return tuple(next(event.value for event in each if event.status is Status.DONE) for each in ends)
 
 
-def _histories(tables: Tables, row: MemorySegment, tasks: Iterable[int]) -> dict[int, History]:
+def _histories(tables: MemoryTables, row: MemorySegment, tasks: Iterable[int]) -> dict[int, History]:
     if not row.attempt:
         return {}
     return {task: fold(tables.events[task]) for task in tasks if task in tables.events}
 
 
-def _marked(tables: Tables, run: int, tasks: Iterable[int]) -> dict[int, Mark]:
+def _marked(tables: MemoryTables, run: int, tasks: Iterable[int]) -> dict[int, Mark]:
     marks = tables.marks.get(run)
     if not marks:
         return {}
@@ -207,7 +212,7 @@ def _marked(tables: Tables, run: int, tasks: Iterable[int]) -> dict[int, Mark]:
     return {task: mark for task, mark in found.items() if mark is not None}
 
 
-def _above(tables: Tables, trees: dict[int | None, Mark], task: int | None) -> Mark | None:
+def _above(tables: MemoryTables, trees: dict[int | None, Mark], task: int | None) -> Mark | None:
     """The mark on the task or on one of its ancestors."""
     while task is not None:
         if (mark := trees.get(task)) is not None:
@@ -217,7 +222,7 @@ def _above(tables: Tables, trees: dict[int | None, Mark], task: int | None) -> M
     return None
 
 
-def marks_for(tables: Tables, process: int) -> tuple[Mark, ...]:
+def marks_for(tables: MemoryTables, process: int) -> tuple[Mark, ...]:
     """The marks on the runs a process holds claims of."""
     found: list[Mark] = []
     for run in _held_runs(tables, process):
@@ -229,17 +234,17 @@ def marks_for(tables: Tables, process: int) -> tuple[Mark, ...]:
     return tuple(found)
 
 
-def paused_for(tables: Tables, process: int) -> tuple[int, ...]:
+def paused_for(tables: MemoryTables, process: int) -> tuple[int, ...]:
     """The paused ones of the runs a process holds claims of."""
     return tuple(run for run in _held_runs(tables, process) if tables.run(run).state is RunState.PAUSED)
 
 
-def time_left_for(tables: Tables, process: int, now: int) -> tuple[tuple[int, float], ...]:
+def time_left_for(tables: MemoryTables, process: int, now: int) -> tuple[tuple[int, float], ...]:
     """The open ones of those runs that have a deadline, and the seconds until it."""
     return time_left(tables, _held_runs(tables, process), now)
 
 
-def time_left(tables: Tables, runs: Iterable[int], now: int) -> tuple[tuple[int, float], ...]:
+def time_left(tables: MemoryTables, runs: Iterable[int], now: int) -> tuple[tuple[int, float], ...]:
     """The open ones of these runs that have a deadline, and the seconds until it."""
     held = [row for row in map(tables.run, runs) if row.state is RunState.OPEN]
     return tuple(
@@ -247,5 +252,5 @@ def time_left(tables: Tables, runs: Iterable[int], now: int) -> tuple[tuple[int,
     )
 
 
-def _held_runs(tables: Tables, process: int) -> list[int]:
+def _held_runs(tables: MemoryTables, process: int) -> list[int]:
     return sorted({row.run for row in tables.held_by(process)})

@@ -21,12 +21,12 @@ from ramify.model.mark import Scope
 from ramify.model.process import Stamp
 from ramify.model.segment import SegmentState, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
-from ramify.store.memory import adding, claims, context, joins, keys
-from ramify.store.memory.tables import MemorySegment, MemorySpan, Tables
+from ramify.store.memory import adding, claims, context, entries, joins, keys
+from ramify.store.memory.tables import MemorySegment, MemorySpan, MemoryTables
 from ramify.store.reads import Refusal
 
 
-def check(tables: Tables, stamp: Stamp, parts: Sequence[Part]) -> None:
+def check(tables: MemoryTables, stamp: Stamp, parts: Sequence[Part]) -> None:
     """Refuse the whole batch, before anything is written, when a part that would be applied does not fit."""
     if len({part.token for part in parts}) != len(parts):
         raise BadPayload("two parts of one commit name the same token; merge them")
@@ -44,25 +44,27 @@ def check(tables: Tables, stamp: Stamp, parts: Sequence[Part]) -> None:
         for first in (*part.publish, *part.discard):
             adding.staged(tables, first, part.token)
         children += part.children
+        children += (tasks for each in part.additions for tasks in each.tasks)
+        entries.check_opening(tables, part.additions)
         new_joins += part.joins
     check_once(new_joins)
     adding.check_room(tables, children)
 
 
-def holding(tables: Tables, process: int, token: bytes) -> MemorySegment | None:
+def holding(tables: MemoryTables, process: int, token: bytes) -> MemorySegment | None:
     """The row that this process holds under this token."""
     row = tables.tokens.get(token)
     return row if row is not None and row.owner == process else None
 
 
-def refuse(tables: Tables, stamp: Stamp, part: Part, now: int) -> None:
+def refuse(tables: MemoryTables, stamp: Stamp, part: Part, now: int) -> None:
     """Record a part that came too late, once."""
     late = Refusal(stamp.process, stamp.n, part.token, len(part.tasks), now)
     if not any((r.process, r.n, r.token) == (late.process, late.n, late.token) for r in tables.refusals):
         tables.refusals.append(late)
 
 
-def apply(tables: Tables, stamp: Stamp, parts: Sequence[Part], now: int) -> list[int]:
+def apply(tables: MemoryTables, stamp: Stamp, parts: Sequence[Part], now: int) -> list[int]:
     """Write the parts whose token is valid, in their order, and settle what they mean to joins together; what grew."""
     held = [(holding(tables, stamp.process, part.token), part) for part in parts]
     guarded = [(row, part) for row, part in held if row is not None]
@@ -73,7 +75,7 @@ def apply(tables: Tables, stamp: Stamp, parts: Sequence[Part], now: int) -> list
 
 
 def _apply(
-    tables: Tables, stamp: Stamp, row: MemorySegment, part: Part, empty: dict[int, tuple[int, int]], now: int
+    tables: MemoryTables, stamp: Stamp, row: MemorySegment, part: Part, empty: dict[int, tuple[int, int]], now: int
 ) -> list[Arrival]:
     """Write one guarded part; the arrivals that it causes."""
     process = stamp.process
@@ -95,6 +97,10 @@ def _apply(
     for task, heir in part.heirs.items():
         for join, slot in joins.memberships(tables, task):
             arrivals += joins.wait_for(tables, became.get(heir, heir), join, slot)
+    for each in part.additions:
+        other = entries.opened_for(tables, each, len(tables.commits) - 1, now)
+        for tasks in each.tasks:
+            adding.add(tables, other, tasks, 0, process, now)
     for first in part.discard:
         adding.discard(adding.staged(tables, first, part.token))
     for first in part.publish:
@@ -106,7 +112,7 @@ def _apply(
 
 
 def write_ends(
-    tables: Tables,
+    tables: MemoryTables,
     span: MemorySpan,
     tasks: Sequence[int],
     statuses: Sequence[Status],
@@ -131,7 +137,7 @@ def write_ends(
     return highest
 
 
-def arrivals_of(tables: Tables, row: MemorySegment, ended: Iterable[int]) -> list[Arrival]:
+def arrivals_of(tables: MemoryTables, row: MemorySegment, ended: Iterable[int]) -> list[Arrival]:
     """Return what the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
     found: list[Arrival] = []
     span = row.span
@@ -146,7 +152,7 @@ def arrivals_of(tables: Tables, row: MemorySegment, ended: Iterable[int]) -> lis
     return found
 
 
-def _shrink(tables: Tables, row: MemorySegment, part: Part, ended: Sequence[int], highest: int) -> None:
+def _shrink(tables: MemoryTables, row: MemorySegment, part: Part, ended: Sequence[int], highest: int) -> None:
     """Clear the bits of what ended and of what comes back later; a row without bits goes, its staged ranges with it."""
     run = tables.run(row.run)
     left = full(row.last - row.first + 1) if row.left is None else row.left
@@ -169,7 +175,7 @@ def _shrink(tables: Tables, row: MemorySegment, part: Part, ended: Sequence[int]
         tables.drop_segment(row)
 
 
-def put_back(tables: Tables, row: MemorySegment) -> None:
+def put_back(tables: MemoryTables, row: MemorySegment) -> None:
     """Offer a claimed row again as it is, and discard what was staged under it."""
     adding.discard_of(tables, row.token)
     if row.token is not None:
@@ -179,7 +185,7 @@ def put_back(tables: Tables, row: MemorySegment) -> None:
     assert row.state is not SegmentState.CLAIMED
 
 
-def come_apart(tables: Tables, row: MemorySegment) -> None:
+def come_apart(tables: MemoryTables, row: MemorySegment) -> None:
     """Put rows of one lane each in the place of one that has several."""
     lanes = claims.lanes_of(row) if row.lane is None else None
     if lanes is None:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from ramify.model.context import SetValue, after_set, outrun_by
 from ramify.model.event import Status
-from ramify.store.memory.tables import MemorySpan, Tables
+from ramify.store.memory.tables import MemorySpan, MemoryTables
 
 
-def write(tables: Tables, span: MemorySpan, sets: Iterable[SetValue], process: int, now: int) -> None:
+def write(tables: MemoryTables, span: MemorySpan, sets: Iterable[SetValue], process: int, now: int) -> None:
     """Set values in order; who comes too late gets an event."""
     values = tables.context[span.run]
     for new in sets:
@@ -20,7 +20,7 @@ def write(tables: Tables, span: MemorySpan, sets: Iterable[SetValue], process: i
             tables.count(span.run, span.kind, span.queue, Status.OUTRUN, process)
 
 
-def remove(tables: Tables, run: int, limit: int) -> int:
+def remove(tables: MemoryTables, run: int, limit: int) -> int:
     """Remove up to so many values of a run; how many went."""
     values = tables.context.pop(run, {})
     gone = sorted(values)[:limit]

@@ -13,7 +13,7 @@ from ramify.model.mark import Settled
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
 from ramify.store.memory import claims, commits, joins, runs
-from ramify.store.memory.tables import MemorySegment, MemorySpan, RunRow, Tables
+from ramify.store.memory.tables import MemorySegment, MemorySpan, MemoryTables, RunRow
 
 
 def note(run: RunRow, what: What, said: Said, now: int) -> bool:
@@ -24,7 +24,7 @@ def note(run: RunRow, what: What, said: Said, now: int) -> bool:
     return moved is not None
 
 
-def pause(tables: Tables, run: RunRow, said: Said, now: int) -> RunState:
+def pause(tables: MemoryTables, run: RunRow, said: Said, now: int) -> RunState:
     """Put every claimable row of the run behind the gate."""
     if note(run, What.PAUSED, said, now):
         for row in runs.live(tables, run.new.id):
@@ -33,7 +33,7 @@ def pause(tables: Tables, run: RunRow, said: Said, now: int) -> RunState:
     return run.state
 
 
-def resume(tables: Tables, run: RunRow, said: Said, now: int) -> RunState:
+def resume(tables: MemoryTables, run: RunRow, said: Said, now: int) -> RunState:
     """Open the gate again."""
     was = run.state
     if note(run, What.RESUMED, said, now) and was is RunState.PAUSED:
@@ -41,7 +41,7 @@ def resume(tables: Tables, run: RunRow, said: Said, now: int) -> RunState:
     return run.state
 
 
-def cancel(tables: Tables, run: RunRow, said: Said, into: RunState, now: int) -> Settled:
+def cancel(tables: MemoryTables, run: RunRow, said: Said, into: RunState, now: int) -> Settled:
     """Drain the run; when nobody holds anything of it any more, it ends here."""
     before = run.state
     if note(run, What.CANCELLED, said, now):
@@ -52,7 +52,7 @@ def cancel(tables: Tables, run: RunRow, said: Said, into: RunState, now: int) ->
     return cancelled(before, run.state)
 
 
-def settle(tables: Tables, run: RunRow, ask: Settle, now: int) -> Settled:
+def settle(tables: MemoryTables, run: RunRow, ask: Settle, now: int) -> Settled:
     """End a task that nobody holds; leave a mark on one that is held, and for its descendants."""
     span, row = tables.published(ask.task), tables.covering(ask.task)
     plan = settling(
@@ -82,7 +82,7 @@ def settle(tables: Tables, run: RunRow, ask: Settle, now: int) -> Settled:
 
 
 def _end(
-    tables: Tables,
+    tables: MemoryTables,
     span: MemorySpan,
     row: MemorySegment,
     task: int,

@@ -11,10 +11,10 @@ from ramify.model.key import Hold, digest
 from ramify.model.reopening import Edition, merged
 from ramify.model.segment import MASK_WIDTH, SegmentState, tasks_in
 from ramify.store.memory import claims, joins
-from ramify.store.memory.tables import MemorySegment, RunRow, Tables
+from ramify.store.memory.tables import MemorySegment, MemoryTables, RunRow
 
 
-def find(tables: Tables, run: int, makers: Collection[int]) -> Edition:
+def find(tables: MemoryTables, run: int, makers: Collection[int]) -> Edition:
     """Return what these tasks of a run have made, and what that has made, as far as it was not replaced."""
     children: dict[int | None, list[int]] = defaultdict(list)
     for span in tables.spans.values():
@@ -30,17 +30,17 @@ def find(tables: Tables, run: int, makers: Collection[int]) -> Edition:
     return Edition(merged((task, task) for task in made), next(held, None))
 
 
-def is_replaced(tables: Tables, task: int) -> bool:
+def is_replaced(tables: MemoryTables, task: int) -> bool:
     """Return whether a task was replaced, which is for good."""
     return joins.ending(tables, task) is Status.REPLACED
 
 
-def _is_held(tables: Tables, task: int) -> bool:
+def _is_held(tables: MemoryTables, task: int) -> bool:
     row = tables.covering(task)
     return row is not None and row.state is SegmentState.CLAIMED
 
 
-def _cut(tables: Tables, row: MemorySegment, first: int, last: int) -> None:
+def _cut(tables: MemoryTables, row: MemorySegment, first: int, last: int) -> None:
     """Take the tasks of a range out of a row; what stays of a wide one stays wide."""
     if row.last - row.first < MASK_WIDTH:
         joins.take_out(tables, row, [task for task in tasks_in(row.first, row.last, row.left) if first <= task <= last])
@@ -50,7 +50,7 @@ def _cut(tables: Tables, row: MemorySegment, first: int, last: int) -> None:
     tables.drop_segment(claims.split(tables, row, last + 1) if row.last > last else row)
 
 
-def replace(tables: Tables, run: RunRow, edition: Edition, process: int, now: int) -> int:
+def replace(tables: MemoryTables, run: RunRow, edition: Edition, process: int, now: int) -> int:
     """End all of an edition as replaced; how many tasks that are."""
     for first, last in edition.ranges:
         for row in [row for row in tables.segments.values() if row.first <= last and row.last >= first]:

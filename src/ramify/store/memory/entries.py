@@ -5,23 +5,23 @@ Both are idempotent: started or appended again, they say what is there and chang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ramify.errors import BadPayload
-from ramify.model.addition import Addition, applied_before
+from ramify.model.addition import Addition, applied_before, opened
 from ramify.model.arrivals import Arrivals
 from ramify.model.join import NewJoins, NewWaiters
-from ramify.model.run import NewRun, Order, Started, check_takes_tasks
+from ramify.model.run import NewRun, Order, Started, StoredRun, check_takes_tasks
 from ramify.model.task import Appended, NewTasks, check_tasks
 from ramify.store.memory import adding, joins, runs
-from ramify.store.memory.tables import RunRow, Tables
+from ramify.store.memory.tables import MemoryTables, RunRow
 
 #: A run, what comes into it, and the round that it comes into.
 _Into = tuple[RunRow, Addition, int]
 
 
 def start(
-    tables: Tables,
+    tables: MemoryTables,
     run: NewRun,
     tasks: Sequence[NewTasks],
     new: Sequence[NewJoins],
@@ -43,22 +43,62 @@ def start(
     return Started(runs.as_run(row), created=True, added=added)
 
 
-def append(tables: Tables, additions: Sequence[Addition], now: int) -> list[Appended]:
+def append(tables: MemoryTables, additions: Sequence[Addition], now: int) -> list[Appended]:
     """Publish tasks in runs that take them."""
-    into = [tables.run(each.run) for each in additions]
-    if applied_before(additions, tables.has_any):
-        return [adding.known(tables, each.run, each.tasks, now) for each in additions]
-    for row in into:
+    named = [tables.run(each.run) for each in additions if each.opens is None]
+    if applied_before(additions, tables.owner):
+        return [_known(tables, each, now) for each in additions]
+    for row in named:
         check_takes_tasks(row.new.id, row.state)
     # Before anything is written, because here nothing can be taken back.
     _check(tables, additions)
+    check_opening(tables, additions)
+    since = len(tables.commits)
+    into = [tables.run(each.run) if each.opens is None else opened_for(tables, each, since, now) for each in additions]
     rounds = [row.round + 1 if row.new.order is Order.ROUNDS else 0 for row in into]
     added = _add(tables, list(zip(into, additions, rounds, strict=True)), now)
-    runs.hold_to_caps(tables, {each.run for each in additions}, now)
+    runs.hold_to_caps(tables, {row.new.id for row in into}, now)
     return added
 
 
-def _check(tables: Tables, new: Sequence[Addition]) -> None:
+def _known(tables: MemoryTables, new: Addition, now: int) -> Appended:
+    owners = (tables.owner(tasks.first, tasks.last) for tasks in new.tasks)
+    run = next((number for number in owners if number is not None), new.run)
+    return adding.known(tables, run, new.tasks, now)
+
+
+def check_opening(tables: MemoryTables, additions: Iterable[Addition]) -> None:
+    """Refuse what would open a run that cannot be."""
+    for new in additions:
+        if new.opens is None or opened(new.opens, _newest(tables, new)) is None:
+            continue
+        if not 0 < new.opens.id < tables.next_id:
+            raise BadPayload(f"run id {new.opens.id} was not reserved from this store")
+        if new.opens.id in tables.runs:
+            raise BadPayload(f"run id {new.opens.id} is that of a run already; reserve another one")
+
+
+def opened_for(tables: MemoryTables, new: Addition, since: int, now: int) -> RunRow:
+    """The run by its name that an addition goes into, opened if need be."""
+    assert new.opens is not None
+    newest = _newest(tables, new)
+    begun = opened(new.opens, newest)
+    if begun is None:
+        assert newest is not None
+        return tables.run(newest.id)
+    row = runs.create(tables, begun, now)
+    row.round, row.since = 0, since
+    return row
+
+
+def _newest(tables: MemoryTables, new: Addition) -> StoredRun | None:
+    generations = [generation for name, generation in tables.names if new.opens and name == new.opens.name]
+    if not generations or new.opens is None:
+        return None
+    return runs.as_run(tables.runs[tables.names[new.opens.name or "", max(generations)]])
+
+
+def _check(tables: MemoryTables, new: Sequence[Addition]) -> None:
     tasks = [group for each in new for group in each.tasks]
     for group in tasks:
         check_tasks(group)
@@ -67,7 +107,7 @@ def _check(tables: Tables, new: Sequence[Addition]) -> None:
     joins.check(tables, tasks, *links)
 
 
-def _add(tables: Tables, new: Sequence[_Into], now: int) -> list[Appended]:
+def _add(tables: MemoryTables, new: Sequence[_Into], now: int) -> list[Appended]:
     """Write them: first their joins, then their tasks, then who waits for them, so that each may name any other."""
     empty: dict[int, tuple[int, int]] = {}
     for row, each, round in new:
@@ -83,15 +123,15 @@ def _add(tables: Tables, new: Sequence[_Into], now: int) -> list[Appended]:
         arrived += joins.wait(tables, each.waiters, became)
         arrivals.append(Arrivals(row.new.id, round, arrived))
     joins.arrive(tables, arrivals, empty, now)
-    return [_answer(mine) for mine in added]
+    return [_answer(row.new.id, mine) for (row, _, _), mine in zip(new, added, strict=True)]
 
 
-def _answer(added: Sequence[adding.MemoryAdded]) -> Appended:
+def _answer(run: int, added: Sequence[adding.MemoryAdded]) -> Appended:
     taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
-    return Appended(tuple(group.ids for group in added), taken)
+    return Appended(tuple(group.ids for group in added), taken, run=run)
 
 
-def _tasks(tables: Tables, row: RunRow, new: Addition, round: int, now: int) -> Sequence[adding.MemoryAdded]:
+def _tasks(tables: MemoryTables, row: RunRow, new: Addition, round: int, now: int) -> Sequence[adding.MemoryAdded]:
     is_single = len(new.tasks) == 1 and not new.joins and not new.waiters
     if is_single and adding.extend_tail(tables, row, new.tasks[0], round, 0, now):
         return [adding.MemoryAdded((new.tasks[0].first,), (), [])]

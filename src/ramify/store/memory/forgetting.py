@@ -19,10 +19,10 @@ from ramify.model.segment import SegmentState, stretches
 from ramify.store.contract import SESSION_SECONDS
 from ramify.store.memory import context, joins, keys
 from ramify.store.memory.runs import as_run
-from ramify.store.memory.tables import MemorySpan, RunRow, Tables
+from ramify.store.memory.tables import MemorySpan, MemoryTables, RunRow
 
 
-def forget(tables: Tables, run: RunRow, removal: Removal, now: int) -> Forgot:
+def forget(tables: MemoryTables, run: RunRow, removal: Removal, now: int) -> Forgot:
     """Remove ended work; see the contract."""
     if removal.tasks is not None:
         forgetting.check_remembered(as_run(run))
@@ -46,7 +46,7 @@ def forget(tables: Tables, run: RunRow, removal: Removal, now: int) -> Forgot:
     return Forgot(tasks, _is_any_left(tables, number))
 
 
-def _reader(tables: Tables, run: int) -> Reader | None:
+def _reader(tables: MemoryTables, run: int) -> Reader | None:
     """The first task of another run that has results of this one."""
     for span in _spans(tables, run):
         for task in range(span.first, span.last + 1) if span.published else ():
@@ -57,11 +57,11 @@ def _reader(tables: Tables, run: int) -> Reader | None:
     return None
 
 
-def _spans(tables: Tables, run: int) -> list[MemorySpan]:
+def _spans(tables: MemoryTables, run: int) -> list[MemorySpan]:
     return [span for _, span in sorted(tables.spans.items()) if span.run == run]
 
 
-def _is_any_left(tables: Tables, run: int) -> bool:
+def _is_any_left(tables: MemoryTables, run: int) -> bool:
     return bool(
         _spans(tables, run)
         or tables.sweeps.get(run)
@@ -71,7 +71,7 @@ def _is_any_left(tables: Tables, run: int) -> bool:
     )
 
 
-def _remove_tasks(tables: Tables, run: int, left: int) -> int:
+def _remove_tasks(tables: MemoryTables, run: int, left: int) -> int:
     """Remove up to so many tasks of a run; of a span that is too long, the last ones."""
     removed = 0
     for span in _spans(tables, run):
@@ -82,7 +82,7 @@ def _remove_tasks(tables: Tables, run: int, left: int) -> int:
     return removed
 
 
-def _remove(tables: Tables, span: MemorySpan, first: int, last: int) -> None:
+def _remove(tables: MemoryTables, span: MemorySpan, first: int, last: int) -> None:
     """Remove neighbouring tasks of a span, with all that is theirs."""
     for task in range(first, last + 1):
         _free_key(tables, span, task)
@@ -94,7 +94,7 @@ def _remove(tables: Tables, span: MemorySpan, first: int, last: int) -> None:
     _cut(tables, span, first, last)
 
 
-def _cut(tables: Tables, span: MemorySpan, first: int, last: int) -> None:
+def _cut(tables: MemoryTables, span: MemorySpan, first: int, last: int) -> None:
     """Take a range out of a span; what lies above it becomes a span of its own."""
     above, below = last + 1 - span.first, first - span.first
     columns = ("bodies", "parents", "keys", "details", "lanes")
@@ -116,7 +116,7 @@ def _cut(tables: Tables, span: MemorySpan, first: int, last: int) -> None:
         tables.grouped[span.join].remove(span)
 
 
-def _free_key(tables: Tables, span: MemorySpan, task: int) -> None:
+def _free_key(tables: MemoryTables, span: MemorySpan, task: int) -> None:
     key = span.keys[task - span.first] if span.keys is not None else None
     if key is None:
         return
@@ -128,7 +128,7 @@ def _free_key(tables: Tables, span: MemorySpan, task: int) -> None:
         tables.labels[label].remove(task)
 
 
-def _remove_joins(tables: Tables, gone: Collection[int]) -> None:
+def _remove_joins(tables: MemoryTables, gone: Collection[int]) -> None:
     for number in gone:
         del tables.joins[number]
         tables.linked.pop(number, None)
@@ -136,21 +136,21 @@ def _remove_joins(tables: Tables, gone: Collection[int]) -> None:
         tables.waiters[task] = [pair for pair in pairs if pair[0] not in gone]
 
 
-def _remove_lines(tables: Tables, gone: Collection[int]) -> int:
+def _remove_lines(tables: MemoryTables, gone: Collection[int]) -> int:
     # A line that is gone is not here: whoever sends it again may keep it.
     tables.noted.difference_update((line.process, line.line.n) for line in tables.lines if line.seq in gone)
     tables.lines = [line for line in tables.lines if line.seq not in gone]
     return len(gone)
 
 
-def _remove_sweeps(tables: Tables, run: int, left: int) -> None:
+def _remove_sweeps(tables: MemoryTables, run: int, left: int) -> None:
     gone, tables.sweeps[run] = tables.sweeps[run][:left], tables.sweeps[run][left:]
     for sweep in gone:
         tables.commits[sweep.seq - 1][2].remove(sweep)
         _drop_if_empty(tables, sweep.seq)
 
 
-def _drop_if_empty(tables: Tables, seq: int) -> None:
+def _drop_if_empty(tables: MemoryTables, seq: int) -> None:
     """Remove a commit of which nothing is left; the newest one tells what time it is, and where the log goes on."""
     _, events, sweeps = tables.commits[seq - 1]
     if not events and not sweeps and seq < len(tables.commits):
@@ -160,7 +160,7 @@ def _drop_if_empty(tables: Tables, seq: int) -> None:
 # single tasks
 
 
-def _forget_tasks(tables: Tables, run: RunRow, removal: Removal, tasks: range, now: int) -> Forgot:
+def _forget_tasks(tables: MemoryTables, run: RunRow, removal: Removal, tasks: range, now: int) -> Forgot:
     spans = [span for span in _spans(tables, run.new.id) if span.published]
     found, more = forgetting.pieces(((span.first, span.last) for span in spans), tasks, removal.limit)
     if not found:
@@ -195,7 +195,7 @@ def _forget_tasks(tables: Tables, run: RunRow, removal: Removal, tasks: range, n
     return Forgot(len(chosen), more, found[-1].last)
 
 
-def _ended(tables: Tables, piece: Piece) -> Iterator[tuple[int, Status, int]]:
+def _ended(tables: MemoryTables, piece: Piece) -> Iterator[tuple[int, Status, int]]:
     """The tasks whose last event is an end, and when that was. What a sweep ended stays with its run."""
     for task in range(piece.first, piece.last + 1):
         events = tables.events.get(task)
@@ -203,7 +203,7 @@ def _ended(tables: Tables, piece: Piece) -> Iterator[tuple[int, Status, int]]:
             yield task, events[-1].status, tables.commits[events[-1].seq - 1][0].at
 
 
-def _has_key(tables: Tables, task: int, now: int) -> bool:
+def _has_key(tables: MemoryTables, task: int, now: int) -> bool:
     """Return whether a task has a key that keeps others from its name."""
     span = tables.span_of(task)
     assert span is not None
@@ -213,7 +213,7 @@ def _has_key(tables: Tables, task: int, now: int) -> bool:
     return keys.holder(tables, span.hold, span.run, span.kind, key, now) == task
 
 
-def _not_before(tables: Tables, run: int, ended: Collection[int]) -> Iterator[tuple[int, int]]:
+def _not_before(tables: MemoryTables, run: int, ended: Collection[int]) -> Iterator[tuple[int, int]]:
     """Which tasks must not go before which others: parents and children, continuations and members."""
     for span in tables.spans.values():
         yield from ((p, span.first + i) for i, p in enumerate(span.parents) if p is not None and p in ended)
@@ -229,7 +229,7 @@ def _not_before(tables: Tables, run: int, ended: Collection[int]) -> Iterator[tu
             yield reader, task
 
 
-def _uncount(tables: Tables, tasks: Collection[int], ended: dict[int, Status]) -> None:
+def _uncount(tables: MemoryTables, tasks: Collection[int], ended: dict[int, Status]) -> None:
     """Take tasks out of the counters, as if they had never been."""
     counts: Counter[tuple[int, str, str, Status | Tally]] = Counter()
     for task in tasks:

@@ -12,10 +12,10 @@ from ramify.model.join import NewJoins, NewWaiters, nearest
 from ramify.model.links import Needs, check_links
 from ramify.model.segment import SegmentState, full, mask_of, trim
 from ramify.model.task import NewTasks
-from ramify.store.memory.tables import MemorySegment, Tables
+from ramify.store.memory.tables import MemorySegment, MemoryTables
 
 
-def create(tables: Tables, run: int, joins: Iterable[NewJoins], round: int) -> dict[int, tuple[int, int]]:
+def create(tables: MemoryTables, run: int, joins: Iterable[NewJoins], round: int) -> dict[int, tuple[int, int]]:
     """Write join rows; those that wait for nobody, with the run and round they were made in."""
     empty: dict[int, tuple[int, int]] = {}
     for new in joins:
@@ -27,7 +27,7 @@ def create(tables: Tables, run: int, joins: Iterable[NewJoins], round: int) -> d
 
 
 def check(
-    tables: Tables, groups: Sequence[NewTasks], new_joins: Sequence[NewJoins], waiters: Sequence[NewWaiters]
+    tables: MemoryTables, groups: Sequence[NewTasks], new_joins: Sequence[NewJoins], waiters: Sequence[NewWaiters]
 ) -> None:
     """Refuse links that do not fit."""
 
@@ -40,7 +40,7 @@ def check(
     check_links(groups, new_joins, waiters, stored=stored, missing=missing)
 
 
-def wait_for(tables: Tables, task: int, join: int, slot: int) -> list[Arrival]:
+def wait_for(tables: MemoryTables, task: int, join: int, slot: int) -> list[Arrival]:
     """Make the end of `task` an arrival; if it has ended, that is the arrival now."""
     tables.waiters[task].append((join, slot))
     # Of several, the youngest: it continues the others.
@@ -49,12 +49,12 @@ def wait_for(tables: Tables, task: int, join: int, slot: int) -> list[Arrival]:
     return [] if ended is None else [(join, slot, arriving(tables, task, ended))]
 
 
-def arriving(tables: Tables, task: int, ended: Status) -> Status:
+def arriving(tables: MemoryTables, task: int, ended: Status) -> Status:
     """How a task arrives that ended like this."""
     return skipped_as(tables.joins.get(task)) if ended is Status.SKIPPED else ended
 
 
-def wait(tables: Tables, waiters: Iterable[NewWaiters], became: Mapping[int, int]) -> list[Arrival]:
+def wait(tables: MemoryTables, waiters: Iterable[NewWaiters], became: Mapping[int, int]) -> list[Arrival]:
     """Make the ends of tasks arrivals; those of tasks that have ended are the answer."""
     return [
         arrival
@@ -64,7 +64,7 @@ def wait(tables: Tables, waiters: Iterable[NewWaiters], became: Mapping[int, int
     ]
 
 
-def members(tables: Tables, join: int) -> dict[int, int]:
+def members(tables: MemoryTables, join: int) -> dict[int, int]:
     """The task in each slot: of groups, and of waiters, which win where a group's task lost its key or has an heir."""
     grouped = {
         task + span.shift: task
@@ -75,7 +75,7 @@ def members(tables: Tables, join: int) -> dict[int, int]:
     return grouped | tables.linked.get(join, {})
 
 
-def members_after(tables: Tables, join: int, after: int, count: int) -> list[tuple[int, int]]:
+def members_after(tables: MemoryTables, join: int, after: int, count: int) -> list[tuple[int, int]]:
     """The tasks in the next slots, at least `count` if there are so many."""
     spans = sorted(tables.grouped.get(join, ()), key=lambda span: span.first + span.shift)
     groups = (
@@ -88,7 +88,7 @@ def members_after(tables: Tables, join: int, after: int, count: int) -> list[tup
     return sorted({**found, **{slot: linked[slot] for slot in linked if slot > after}}.items())
 
 
-def firing(tables: Tables, task: int) -> Iterator[int]:
+def firing(tables: MemoryTables, task: int) -> Iterator[int]:
     """The commits in which those ended that may arrive at a task's join, and in which the task was reopened."""
     linked = [member for member, pairs in tables.waiters.items() if any(join == task for join, _ in pairs)]
     grouped = (range(span.first, span.last + 1) for span in tables.grouped.get(task, ()) if span.published)
@@ -97,14 +97,14 @@ def firing(tables: Tables, task: int) -> Iterator[int]:
     yield from (event.seq for event in tables.events.get(task, ()) if event.status is Status.REOPENED)
 
 
-def heirs(tables: Tables, task: int, join: int, slot: int) -> list[int]:
+def heirs(tables: MemoryTables, task: int, join: int, slot: int) -> list[int]:
     """Return those that arrive in a slot in the stead of a task, whose own it is."""
     if tables.linked.get(join, {}).get(slot, 0) <= task:
         return []
     return [later for later, pairs in tables.waiters.items() if later > task and (join, slot) in pairs]
 
 
-def disown(tables: Tables, heir: int, join: int, slot: int) -> None:
+def disown(tables: MemoryTables, heir: int, join: int, slot: int) -> None:
     """Let a task not arrive in a slot any more."""
     tables.waiters[heir] = [pair for pair in tables.waiters[heir] if pair != (join, slot)]
     tables.linked[join].pop(slot, None)
@@ -112,7 +112,7 @@ def disown(tables: Tables, heir: int, join: int, slot: int) -> None:
         tables.linked[join][slot] = max(rest)
 
 
-def memberships(tables: Tables, task: int) -> list[tuple[int, int]]:
+def memberships(tables: MemoryTables, task: int) -> list[tuple[int, int]]:
     """The join slots that the end of a task fills."""
     span = tables.span_of(task)
     assert span is not None
@@ -120,13 +120,13 @@ def memberships(tables: Tables, task: int) -> list[tuple[int, int]]:
     return [pair for pair in own + tables.waiters.get(task, []) if pair[0] in tables.joins]
 
 
-def ending(tables: Tables, task: int) -> Status | None:
+def ending(tables: MemoryTables, task: int) -> Status | None:
     """How a task ended, sweeps included; None while it is unfinished."""
     last = last_event(tables, task)
     return last.status if last is not None and last.status.is_end else None
 
 
-def last_event(tables: Tables, task: int) -> Event | None:
+def last_event(tables: MemoryTables, task: int) -> Event | None:
     """The last that happened to a task, if anything did. A sweep is as good as an event: it ends the life that was
     present then.
     """
@@ -138,7 +138,7 @@ def last_event(tables: Tables, task: int) -> Event | None:
     return last
 
 
-def arrive(tables: Tables, arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, int]], now: int) -> None:
+def arrive(tables: MemoryTables, arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, int]], now: int) -> None:
     """Settle arrivals, and publish the tasks of the joins that fired."""
 
     def load(wanted: Mapping[int, Collection[int]]) -> Mapping[int, Standing]:
@@ -147,7 +147,7 @@ def arrive(tables: Tables, arrivals: Sequence[Arrivals], empty: Mapping[int, tup
     _publish(tables, settle(arrivals, empty, load), now)
 
 
-def _publish(tables: Tables, changes: JoinChanges, now: int) -> None:
+def _publish(tables: MemoryTables, changes: JoinChanges, now: int) -> None:
     rows: dict[tuple[int, int], list[int]] = defaultdict(list)
     for task, (run, round) in sorted(changes.fired.items()):
         row = tables.covering(task)
@@ -162,7 +162,7 @@ def _publish(tables: Tables, changes: JoinChanges, now: int) -> None:
             tables.copy_segment(row, round=round, first=first, last=last, left=left, due=due, state=state)
 
 
-def take_out(tables: Tables, row: MemorySegment, tasks: list[int]) -> None:
+def take_out(tables: MemoryTables, row: MemorySegment, tasks: list[int]) -> None:
     """Clear the bits of `tasks`; the row goes when nothing is left of it."""
     left = full(row.last - row.first + 1) if row.left is None else row.left
     left &= ~mask_of(tasks, row.first)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ramify.model.event import Status
 from ramify.model.key import Hold, digest, kept_until
-from ramify.store.memory.tables import KeyRow, MemorySpan, Tables
+from ramify.store.memory.tables import KeyRow, MemorySpan, MemoryTables
 
 
-def holder(tables: Tables, hold: Hold, run: int, kind: str, key: bytes, now: int) -> int | None:
+def holder(tables: MemoryTables, hold: Hold, run: int, kind: str, key: bytes, now: int) -> int | None:
     """The task that holds the key now, if any."""
     row = tables.keys.get(digest(hold, run, kind, key))
     holds = row is not None and (row.expires is None or row.expires > now) and not tables.is_forgotten(row.task)
     return row.task if row is not None and holds else None
 
 
-def take(tables: Tables, span: MemorySpan, task: int, key: bytes) -> None:
+def take(tables: MemoryTables, span: MemorySpan, task: int, key: bytes) -> None:
     """Give the key to the task, and make the task findable by it."""
     if span.hold is not Hold.LABEL:
         tables.keys[digest(span.hold, span.run, span.kind, key)] = KeyRow(task, span.hold)
@@ -22,7 +22,7 @@ def take(tables: Tables, span: MemorySpan, task: int, key: bytes) -> None:
         tables.labels[digest(Hold.LABEL, span.run, span.kind, key)].append(task)
 
 
-def release(tables: Tables, span: MemorySpan, task: int, status: Status, now: int) -> None:
+def release(tables: MemoryTables, span: MemorySpan, task: int, status: Status, now: int) -> None:
     """Free the key of a task that ended, or let it expire, as its hold says."""
     key = span.keys[task - span.first] if span.keys is not None else None
     if key is None or span.hold in (Hold.LABEL, Hold.ONCE):
@@ -38,7 +38,7 @@ def release(tables: Tables, span: MemorySpan, task: int, status: Status, now: in
         row.expires = until
 
 
-def taken_by(tables: Tables, span: MemorySpan, task: int, now: int) -> int | None:
+def taken_by(tables: MemoryTables, span: MemorySpan, task: int, now: int) -> int | None:
     """The other task that holds the key of a task now, if any."""
     key = span.keys[task - span.first] if span.keys is not None else None
     if key is None or span.hold is Hold.LABEL:
@@ -47,7 +47,7 @@ def taken_by(tables: Tables, span: MemorySpan, task: int, now: int) -> int | Non
     return None if other == task else other
 
 
-def retake(tables: Tables, span: MemorySpan, task: int) -> None:
+def retake(tables: MemoryTables, span: MemorySpan, task: int) -> None:
     """Take the key again for a reopened task."""
     key = span.keys[task - span.first] if span.keys is not None else None
     if key is not None and span.hold is not Hold.LABEL:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from ramify.model.segment import LIVE_STATES, Segment, SegmentState, in_order
-from ramify.store.memory.tables import MemorySegment, Tables
+from ramify.store.memory.tables import MemorySegment, MemoryTables
 from ramify.store.reads import LiveCount, LiveCounts
 
 
@@ -20,7 +20,7 @@ def segment_of(r: MemorySegment) -> Segment:
     )  # fmt: skip
 
 
-def in_line(tables: Tables, limit: int) -> list[Segment]:
+def in_line(tables: MemoryTables, limit: int) -> list[Segment]:
     """The ready rows that come first: `limit` by rank and `limit` by due time of each kind and queue, and suspects."""
     lines: dict[object, list[Segment]] = defaultdict(list)
     for row in (segment_of(r) for r in tables.segments.values() if r.state is SegmentState.READY):
@@ -30,14 +30,14 @@ def in_line(tables: Tables, limit: int) -> list[Segment]:
     return sorted((row for line in lines.values() for row in line[:limit]), key=lambda row: (row.rank, row.id))
 
 
-def due_tasks(tables: Tables, kind: str, run: int | None, after: int) -> Iterator[tuple[int, Segment]]:
+def due_tasks(tables: MemoryTables, kind: str, run: int | None, after: int) -> Iterator[tuple[int, Segment]]:
     """The tasks of a kind beyond an id that have a due time and that nobody holds, with their rows."""
     unclaimed = (r for r in tables.segments.values() if r.state in (SegmentState.READY, SegmentState.GATED))
     timed = [r for r in unclaimed if r.span.kind == kind and r.due is not None and run in (None, r.run)]
     return in_order(map(segment_of, sorted(timed, key=lambda r: r.first)), after)
 
 
-def counts(tables: Tables, run: int, now: int, limit: int) -> LiveCounts:
+def counts(tables: MemoryTables, run: int, now: int, limit: int) -> LiveCounts:
     """Unfinished tasks of a run, counted."""
     tasks: Counter[tuple[SegmentState, str, int | None, bool, bool, bool]] = Counter()
     dues: dict[object, int] = {}

@@ -21,10 +21,10 @@ from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
 from ramify.store.contract import GAP_SHARE, SESSION_SECONDS, Vacuumed
 from ramify.store.memory import commits
-from ramify.store.memory.tables import BEATS_KEPT, MemorySegment, SessionRow, Tables
+from ramify.store.memory.tables import BEATS_KEPT, MemorySegment, MemoryTables, SessionRow
 
 
-def enter(tables: Tables, process: NewProcess, now: int, tick: int) -> None:
+def enter(tables: MemoryTables, process: NewProcess, now: int, tick: int) -> None:
     """Open a session; sent again, it stays as it is."""
     if process.id in tables.sessions:
         tables.session(process.id)
@@ -33,7 +33,7 @@ def enter(tables: Tables, process: NewProcess, now: int, tick: int) -> None:
     tables.starts += process.kinds != ()
 
 
-def drain(tables: Tables, process: int, said: Said) -> bool:
+def drain(tables: MemoryTables, process: int, said: Said) -> bool:
     """Note that a process is to leave; False when its session has ended, or never began."""
     session = tables.sessions.get(process)
     if session is None or session.gone_at is not None:
@@ -42,7 +42,7 @@ def drain(tables: Tables, process: int, said: Said) -> bool:
     return True
 
 
-def bury(tables: Tables, process: int, now: int, death: Death) -> int:
+def bury(tables: MemoryTables, process: int, now: int, death: Death) -> int:
     """End the session of a dead process, and count its death; the tasks offered again."""
     session = tables.sessions.get(process)
     # One that knows no kinds came to change something, and works on nothing.
@@ -53,7 +53,7 @@ def bury(tables: Tables, process: int, now: int, death: Death) -> int:
     return tasks
 
 
-def end(tables: Tables, process: int, now: int, death: Death) -> int:
+def end(tables: MemoryTables, process: int, now: int, death: Death) -> int:
     """End a session and void its claims; the tasks offered again."""
     session = tables.sessions.get(process)
     if session is None or session.gone_at is not None:
@@ -68,7 +68,7 @@ def end(tables: Tables, process: int, now: int, death: Death) -> int:
     return tasks
 
 
-def reap(tables: Tables, process: int, dead_after: float, now: int, tick: int) -> Reap:
+def reap(tables: MemoryTables, process: int, dead_after: float, now: int, tick: int) -> Reap:
     """Bury the processes that have not beaten for `dead_after` seconds."""
     reaper = tables.session(process)
     limit = int(dead_after * SECOND)
@@ -96,7 +96,7 @@ def clean_window(beats: deque[int], limit: int, tick: int) -> bool:
     return False
 
 
-def _offer_again(tables: Tables, row: MemorySegment, death: Death) -> None:
+def _offer_again(tables: MemoryTables, row: MemorySegment, death: Death) -> None:
     commits.put_back(tables, row)
     before = (row.first, row.last, row.left), row.deaths
     offered = after_death(*before, death)
@@ -107,7 +107,7 @@ def _offer_again(tables: Tables, row: MemorySegment, death: Death) -> None:
     tables.drop_segment(row)
 
 
-def note(tables: Tables, process: int, lines: Sequence[LogLine]) -> None:
+def note(tables: MemoryTables, process: int, lines: Sequence[LogLine]) -> None:
     """Keep the lines of a process that are not here yet; of a run that was forgotten, none."""
     for line in lines:
         run = tables.runs.get(line.run)
@@ -117,7 +117,7 @@ def note(tables: Tables, process: int, lines: Sequence[LogLine]) -> None:
             tables.next_line += 1
 
 
-def vacuum(tables: Tables, now: int, limit: int) -> Vacuumed:
+def vacuum(tables: MemoryTables, now: int, limit: int) -> Vacuumed:
     """Remove what nobody can reach."""
     ends = ((row.expires, name) for name, row in tables.keys.items() if row.expires is not None)
     expired = sorted((end, name) for end, name in ends if end <= now)[:limit]
@@ -127,7 +127,7 @@ def vacuum(tables: Tables, now: int, limit: int) -> Vacuumed:
     return Vacuumed(_remove_garbage(tables, limit), len(expired), sessions)
 
 
-def _forget_old(tables: Tables, before: int) -> int:
+def _forget_old(tables: MemoryTables, before: int) -> int:
     """Remove sessions that ended before a time; nothing can name them any more."""
     old = [number for number, s in tables.sessions.items() if s.gone_at is not None and s.gone_at < before]
     for number in old:
@@ -135,7 +135,7 @@ def _forget_old(tables: Tables, before: int) -> int:
     return len(old)
 
 
-def _remove_garbage(tables: Tables, limit: int) -> int:
+def _remove_garbage(tables: MemoryTables, limit: int) -> int:
     """Remove up to `limit` unpublished rows that nobody will publish."""
     removed = 0
     garbage = [row for row in tables.segments.values() if row.state is SegmentState.GARBAGE]

@@ -24,7 +24,7 @@ from ramify.store.error_groups import ErrorSummary, group_errors
 from ramify.store.memory import joins, live
 from ramify.store.memory.editions import is_replaced
 from ramify.store.memory.runs import as_run
-from ramify.store.memory.tables import MemorySegment, MemorySpan, RunRow, SessionRow, Tables
+from ramify.store.memory.tables import MemorySegment, MemorySpan, MemoryTables, RunRow, SessionRow
 from ramify.store.reads import (
     LIVE_SCAN,
     KindTotals,
@@ -46,7 +46,7 @@ T = TypeVar("T")
 class MemoryReads:
     """Reads over a `Tables`, each under its lock."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: MemoryTables) -> None:
         self._tables = tables
 
     def run(self, run: int) -> StoredRun:

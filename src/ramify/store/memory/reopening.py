@@ -15,11 +15,11 @@ from ramify.model.run import Order, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
 from ramify.store.memory import claims, commits, editions, joins, keys, runs
 from ramify.store.memory.adding import rank
-from ramify.store.memory.tables import MemorySpan, RunRow, Tables
+from ramify.store.memory.tables import MemorySpan, MemoryTables, RunRow
 
 
 def reopen(
-    tables: Tables,
+    tables: MemoryTables,
     run: RunRow,
     tasks: Sequence[int],
     settle: Mark | None,
@@ -61,11 +61,10 @@ def reopen(
         tables.marks[run.new.id] += (
             Mark(run.new.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named
         )
-    runs.begin(tables, run, now)
     return Reopened(tuple(sorted(ended)), superseded, at, found.makers, replaced)
 
 
-def _candidates(tables: Tables, run: int, tasks: Collection[int], now: int) -> dict[int, Candidate]:
+def _candidates(tables: MemoryTables, run: int, tasks: Collection[int], now: int) -> dict[int, Candidate]:
     """Return those of some tasks that are published tasks of a run."""
     found: dict[int, Candidate] = {}
     for task in tasks:
@@ -77,14 +76,14 @@ def _candidates(tables: Tables, run: int, tasks: Collection[int], now: int) -> d
     return found
 
 
-def _span(tables: Tables, task: int) -> MemorySpan:
+def _span(tables: MemoryTables, task: int) -> MemorySpan:
     span = tables.published(task)
     assert span is not None
     return span
 
 
 def _write_reopened(
-    tables: Tables, task: int, status: Status, why: bytes | None, process: int, settle: Mark | None
+    tables: MemoryTables, task: int, status: Status, why: bytes | None, process: int, settle: Mark | None
 ) -> None:
     span = _span(tables, task)
     tables.count(span.run, span.kind, span.queue, status, process, -1)
@@ -93,7 +92,7 @@ def _write_reopened(
         tables.count(span.run, span.kind, span.queue, written, process)
 
 
-def _take_back(tables: Tables, task: int) -> None:
+def _take_back(tables: MemoryTables, task: int) -> None:
     """Remove an unfinished task from its row; whoever holds that row loses it."""
     row = tables.covering(task)
     if row is None:
@@ -103,7 +102,7 @@ def _take_back(tables: Tables, task: int) -> None:
     joins.take_out(tables, claims.around(tables, row, task), [task])
 
 
-def _offer(tables: Tables, run: RunRow, tasks: Sequence[int], at: int, now: int) -> None:
+def _offer(tables: MemoryTables, run: RunRow, tasks: Sequence[int], at: int, now: int) -> None:
     """Masked rows for the tasks: waiting where their join is not full, else in the later round."""
     groups: dict[tuple[int, int, bool, int | None], list[int]] = defaultdict(list)
     for task in sorted(tasks):

@@ -15,13 +15,13 @@ from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungat
 from ramify.model.run import Advanced, NewRun, RunState, StoredRun, ends_as, seconds_left, stalled, too_many
 from ramify.model.segment import SegmentState, tasks_in
 from ramify.store.memory import joins, keys
-from ramify.store.memory.tables import MemorySegment, RunRow, Tables
+from ramify.store.memory.tables import MemorySegment, MemoryTables, RunRow
 from ramify.store.reads import Sweep
 
 WORKING = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED)
 
 
-def create(tables: Tables, new: NewRun, now: int) -> RunRow:
+def create(tables: MemoryTables, new: NewRun, now: int) -> RunRow:
     """Write the run row."""
     if new.follows is not None:
         tables.run(new.follows.run)
@@ -46,18 +46,18 @@ def as_run(row: RunRow) -> StoredRun:
     )
 
 
-def live(tables: Tables, run: int) -> list[MemorySegment]:
+def live(tables: MemoryTables, run: int) -> list[MemorySegment]:
     """All live rows of a run."""
     return [row for row in tables.segments.values() if row.run == run and row.state <= SegmentState.CLAIMED]
 
 
-def begin(tables: Tables, run: RunRow, now: int) -> None:
+def begin(tables: MemoryTables, run: RunRow, now: int) -> None:
     """Open the next round of a run to which tasks were added, if some are ready or more may come; never an end."""
     if run.new.endless or any(row.state in WORKING for row in live(tables, run.new.id)):
         advance(tables, run, run.round, now)
 
 
-def movable(tables: Tables, limit: int, now: int) -> tuple[tuple[int, int], ...]:
+def movable(tables: MemoryTables, limit: int, now: int) -> tuple[tuple[int, int], ...]:
     """Runs that `advance` would change, each with its round."""
     rows: dict[int, list[MemorySegment]] = {
         number: [] for number, run in sorted(tables.runs.items()) if run.ended is None
@@ -69,7 +69,7 @@ def movable(tables: Tables, limit: int, now: int) -> tuple[tuple[int, int], ...]
     return tuple(islice(((run.new.id, run.round) for run, move in moves if not isinstance(move, Stay)), limit))
 
 
-def advance(tables: Tables, run: RunRow, round: int, now: int) -> Advanced:
+def advance(tables: MemoryTables, run: RunRow, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
     move = Stay() if round != run.round else _next(tables, run, live(tables, run.new.id), now)
     answer = _move(tables, run, move, now)
@@ -80,7 +80,7 @@ def advance(tables: Tables, run: RunRow, round: int, now: int) -> Advanced:
     )
 
 
-def _next(tables: Tables, run: RunRow, rows: Sequence[MemorySegment], now: int) -> Move:
+def _next(tables: MemoryTables, run: RunRow, rows: Sequence[MemorySegment], now: int) -> Move:
     new = run.new
     leader = None if new.follows is None else tables.run(new.follows.run)
     lowest = min((row.round for row in rows if row.state in WORKING), default=None)
@@ -98,7 +98,7 @@ def _next(tables: Tables, run: RunRow, rows: Sequence[MemorySegment], now: int) 
     return next_move(at, now, lambda run: _waits_for_others(tables, run))
 
 
-def _move(tables: Tables, run: RunRow, move: Move, now: int) -> Advanced:
+def _move(tables: MemoryTables, run: RunRow, move: Move, now: int) -> Advanced:
     match move:
         case Stay(gated_by):
             return Advanced(run.state, run.round, gated_by=gated_by)
@@ -119,7 +119,7 @@ def _move(tables: Tables, run: RunRow, move: Move, now: int) -> Advanced:
             assert_never(move)
 
 
-def _waits_for_others(tables: Tables, run: int) -> bool:
+def _waits_for_others(tables: MemoryTables, run: int) -> bool:
     """Return whether a task of this run may still start because of what others do."""
 
     def awaited(number: int) -> Iterable[int]:
@@ -140,13 +140,13 @@ def _waits_for_others(tables: Tables, run: int) -> bool:
     return awaits_others(run, AwaitingQuestions(awaited, row, works, follows))
 
 
-def _ungate(tables: Tables, run: RunRow) -> None:
+def _ungate(tables: MemoryTables, run: RunRow) -> None:
     for row in live(tables, run.new.id):
         if row.state is SegmentState.GATED:
             row.state = run.state_for(row.round)
 
 
-def _end(tables: Tables, run: RunRow, now: int) -> Advanced:
+def _end(tables: MemoryTables, run: RunRow, now: int) -> Advanced:
     waiting = [row for row in live(tables, run.new.id) if row.state is SegmentState.WAITING]
     stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
     state = ends_as(
@@ -160,12 +160,12 @@ def _end(tables: Tables, run: RunRow, now: int) -> Advanced:
     return _close(tables, run, state, stalled(stuck) if stuck else run.reason if state is run.into else None, now)
 
 
-def _count(tables: Tables, run: RunRow, *statuses: Status | Tally) -> int:
+def _count(tables: MemoryTables, run: RunRow, *statuses: Status | Tally) -> int:
     counters = tables.counters.items()
     return sum(count for (owner, _, _, what, _), count in counters if owner == run.new.id and what in statuses)
 
 
-def _close(tables: Tables, run: RunRow, state: RunState, reason: str | None, now: int) -> Advanced:
+def _close(tables: MemoryTables, run: RunRow, state: RunState, reason: str | None, now: int) -> Advanced:
     run.state, run.reason, run.ended = state, reason, now
     tables.marks.pop(run.new.id, None)
     for row in tables.segments.values():
@@ -174,14 +174,14 @@ def _close(tables: Tables, run: RunRow, state: RunState, reason: str | None, now
     return Advanced(run.state, run.round, moved=True)
 
 
-def _drain(tables: Tables, run: RunRow, now: int) -> Advanced:
+def _drain(tables: MemoryTables, run: RunRow, now: int) -> Advanced:
     sweep(tables, run, [row for row in live(tables, run.new.id) if row.state is not SegmentState.CLAIMED], now)
     if live(tables, run.new.id):
         return Advanced(run.state, run.round, moved=True)
     return _close(tables, run, run.into, run.reason, now)
 
 
-def sweep(tables: Tables, run: RunRow, rows: Sequence[MemorySegment], now: int) -> None:
+def sweep(tables: MemoryTables, run: RunRow, rows: Sequence[MemorySegment], now: int) -> None:
     """End everything these rows stand for as cancelled: one range each instead of one event per task.
 
     Keys are released and joins of other runs are told, as with every end; joins of this run will never fire.
@@ -204,7 +204,7 @@ def sweep(tables: Tables, run: RunRow, rows: Sequence[MemorySegment], now: int) 
     joins.arrive(tables, [Arrivals(run.new.id, run.round + 1, arrivals)], {}, now)
 
 
-def hold_to_caps(tables: Tables, runs: Iterable[int], now: int) -> None:
+def hold_to_caps(tables: MemoryTables, runs: Iterable[int], now: int) -> None:
     """Halt those of the runs that have more tasks than they may have."""
     for run in map(tables.run, runs):
         many = _count(tables, run, Tally.ADDED) - _count(tables, run, Status.REPLACED)

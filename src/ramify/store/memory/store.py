@@ -33,7 +33,7 @@ from ramify.store.contract import Beat, Vacuumed
 from ramify.store.description import Description
 from ramify.store.memory import adding, claims, commits, deciding, entries, forgetting, processes, reopening, runs
 from ramify.store.memory.reads import MemoryReads
-from ramify.store.memory.tables import Tables
+from ramify.store.memory.tables import MemoryTables
 
 T = TypeVar("T")
 
@@ -53,8 +53,8 @@ class Released(NamedTuple):
 class MemoryStore:
     """One client of a `Tables`. See `ramify.store.contract.Store` for what each verb promises."""
 
-    def __init__(self, tables: Tables | None = None, clock: Clock | None = None) -> None:
-        self._tables = tables if tables is not None else Tables()
+    def __init__(self, tables: MemoryTables | None = None, clock: Clock | None = None) -> None:
+        self._tables = tables if tables is not None else MemoryTables()
         self._clock = clock if clock is not None else SystemClock()
         with self._tables.lock:
             self._time = StoreTime(self._clock, self._tables.latest())
@@ -322,7 +322,9 @@ class MemoryStore:
             now, why = self.now(), reason_value(said.reason, said.by)
             answer = reopening.reopen(self._tables, row, tasks, settle, why, stamp.process, now)
             if answer.tasks:
+                # Before the run is judged again, which may end it at once.
                 deciding.note(row, What.REOPENED, said, now)
+                runs.begin(self._tables, row, now)
             self._tables.consume(stamp, answer)
             self._tables.wake()
             return answer

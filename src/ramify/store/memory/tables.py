@@ -158,7 +158,7 @@ class SessionRow:
 
 
 @dataclass
-class Tables:
+class MemoryTables:
     """Everything one reference store holds; clients that share it share the store."""
 
     lock: RLock = field(default_factory=RLock)
@@ -272,11 +272,11 @@ class Tables:
         """The range that holds `task`, when it is published and its run was not forgotten."""
         return None if self.is_forgotten(task) else self.published(task)
 
-    def has_any(self, run: int, first: int, last: int) -> bool:
-        """Return whether any task of that run lies in a range of ids."""
+    def owner(self, first: int, last: int) -> int | None:
+        """The run of the tasks that lie in a range of ids, if any do."""
         at = bisect_right(self.firsts, last)
         span = self.spans[self.firsts[at - 1]] if at else None
-        return span is not None and span.last >= first and span.run == run
+        return span.run if span is not None and span.last >= first else None
 
     # segments
 

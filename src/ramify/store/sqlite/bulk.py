@@ -21,7 +21,7 @@ from ramify.model.decoder import decoder
 from ramify.model.event import Status
 from ramify.model.segment import is_unbroken
 from ramify.model.task import NewTasks
-from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.file.db import Db
 
 #: Digits of a 64-bit id.
 WIDTH = 19

@@ -13,11 +13,9 @@ from collections.abc import Mapping
 
 from ramify.model.event import Status, Tally, pending_of
 from ramify.model.process import counter_slot
+from ramify.store.changes import Counted
 from ramify.store.reads import KindTotals, Totals
-from ramify.store.sqlite.db import Db
-
-#: The run, kind, queue and what is counted.
-Counted = tuple[int, str, str, Status | Tally]
+from ramify.store.sqlite.file.db import Db
 
 COUNT = "INSERT INTO counter VALUES (?,?,?,?,?,?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
 OF_OPEN_RUNS = "run IN (SELECT id FROM run INDEXED BY run_open WHERE ended IS NULL)"

@@ -9,22 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from ramify.model.claim import Rooms, Want
 from ramify.model.policy import PARKED, SECOND
+from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import rows
-from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import SEGMENT_COLUMNS, SqliteSegment
-from ramify.store.sqlite.wanted import (
-    IS_DUE,
-    NEXT_DUE_PLACE,
-    fits,
-    is_wanted,
-    may_fit,
-    rank_order,
-    wanted_places,
-)
+from ramify.store.sqlite.file.db import Db
+from ramify.store.sqlite.rows import SEGMENT_COLUMNS
+from ramify.store.sqlite.wanted import IS_DUE, NEXT_DUE_PLACE, wanted_places
+from ramify.store.verbs.claim import fits, is_wanted, may_fit
 
 #: The most rows that a claim reads by due time alone, and the most of one kind and queue that it puts in order of rank.
 DUE_WINDOW = 256
@@ -55,12 +50,12 @@ DUE_SUSPECTS = (
 _KIND, _QUEUE = (SEGMENT_COLUMNS.split(", ").index(name) for name in ("kind", "queue"))
 
 
-def due_now(db: Db, want: Want, rooms: Rooms, now: int) -> list[SqliteSegment]:
+def due_now(db: Db, want: Want, rooms: Rooms, now: int) -> list[SegmentRow]:
     """Return the rows that are due and fit, best first; of one kind and queue those that have been due longest."""
-    found: list[SqliteSegment] = []
+    found: list[SegmentRow] = []
     for some in _by_place(db, want, now) if _are_many(db, now) else [_all(db, want, now)]:
         found += islice((row for row in map(rows.segment_row, some) if fits(row, want, rooms)), DUE_WINDOW)
-    return sorted(found, key=rank_order)
+    return sorted(found, key=attrgetter("place"))
 
 
 def _are_many(db: Db, now: int) -> bool:

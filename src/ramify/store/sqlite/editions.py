@@ -6,18 +6,17 @@ only of others the tasks are looked at. One statement for each range then writes
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 
-from ramify.model.arrivals import Arrival, Arrivals
-from ramify.model.event import Status
-from ramify.model.reopening import Edition, merged
-from ramify.model.run import StoredRun
-from ramify.model.segment import MASK_WIDTH, stretches, tasks_in
-from ramify.store.sqlite import counters, joins, keys, rows
-from ramify.store.sqlite.counters import Counted
-from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
+import msgspec
+
+from ramify.model.event import ENDS, Status
+from ramify.model.segment import MASK_WIDTH, stretches
+from ramify.store.changes import Changes
+from ramify.store.rows import SegmentRow
+from ramify.store.sqlite import keys, rows
+from ramify.store.sqlite.file.db import Db
+from ramify.store.tables import SpanPiece
 
 #: The spans with tasks whose parents lie in a range.
 CHILD_SPANS = (
@@ -32,46 +31,31 @@ CHILDREN = (
     "SELECT id FROM task WHERE id BETWEEN ? AND ? AND parent BETWEEN ? AND ?"
     f" AND NOT EXISTS (SELECT 1 FROM event WHERE event.task = task.id AND status = {Status.REPLACED:d}) ORDER BY id"
 )
-HELD = "INDEXED BY held WHERE state = 3 AND run = ?"
 SPANS_OVER = (
     f"SELECT {rows.SPAN_COLUMNS} FROM span WHERE first BETWEEN (SELECT max(first) FROM span WHERE first <= ?1) AND ?2"
     " AND last >= ?1 ORDER BY first"
 )
+#: By the span that a row belongs to: a wide row may begin far before the range.
 OFFERED = "WHERE first BETWEEN ? AND ? AND last >= ? AND state IN (0, 1, 2)"
-ENDS = (
+HOW_ENDED = (
     "SELECT status, count(*) FROM task LEFT JOIN event ON event.task = task.id"
     " AND n = (SELECT max(n) FROM event WHERE event.task = task.id) WHERE task.id BETWEEN ? AND ? GROUP BY status"
 )
+NEW_COMMIT = "INSERT INTO commits VALUES (NULL, ?, 0, ?, ?, ?)"
 WRITE_ENDS = (
     "INSERT INTO event (task, n, seq, status) SELECT id, ifnull((SELECT max(n) FROM event WHERE task = id), 0) + 1, ?1,"
     f" {Status.REPLACED:d} FROM task WHERE id BETWEEN ?2 AND ?3"
 )
-
 #: The slots of joins that have not fired for which tasks of a range are waited for.
 AWAITED = (
     "SELECT waiter.id, slot FROM waiter CROSS JOIN joins ON joins.id = waiter.id"
     " WHERE waiter.task BETWEEN ? AND ? AND NOT fired"
 )
+#: Names that were set by tasks of a range.
+FORGET_NAMES = "DELETE FROM context WHERE run = ? AND task BETWEEN ? AND ?"
 
 
-def find(db: Db, run: int, makers: Collection[int]) -> Edition:
-    """Return what these tasks of a run have made, and what that has made, as far as it was not replaced."""
-    made: list[tuple[int, int]] = []
-    ahead = merged((task, task) for task in makers)
-    while ahead:
-        ahead = merged(piece for first, last in ahead for piece in _made_by(db, run, first, last))
-        made += ahead
-    edition = Edition(merged(made))
-    held = (
-        task
-        for row in rows.segments(db, HELD, (run,))
-        for task in tasks_in(row.first, row.last, row.left)
-        if task in edition
-    )
-    return Edition(edition.ranges, min(held, default=None))
-
-
-def _made_by(db: Db, run: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+def made_by(db: Db, run: int, first: int, last: int) -> Iterator[tuple[int, int]]:
     """Yield what a range of tasks has made, as ranges."""
     for low, high, low_parent, high_parent in db.execute(CHILD_SPANS, (first, last, run)).fetchall():
         is_replaced = db.execute(ANY_REPLACED, (low, high)).fetchone() is not None
@@ -85,72 +69,51 @@ def _made_by(db: Db, run: int, first: int, last: int) -> Iterator[tuple[int, int
         yield from ((stretch[0], stretch[-1]) for stretch in stretches(found))
 
 
-def replace(db: Db, run: StoredRun, edition: Edition, process: int, now: int) -> int:
-    """End all of an edition as replaced; how many tasks that are."""
-    counts: Counter[Counted] = Counter()
-    arrivals: list[Arrival] = []
-    for first, last in edition.ranges:
-        for row in db.execute(SPANS_OVER, (first, last)).fetchall():
-            span = rows.span_row(row)
-            low, high = max(first, span.first), min(last, span.last)
-            _take_out(db, span, low, high, counts)
-            if span.join is not None and span.join not in edition:
-                arrivals += ((span.join, task + span.shift, Status.REPLACED) for task in range(low, high + 1))
-        awaited = db.execute(AWAITED, (first, last)).fetchall()
-        arrivals += ((join, slot, Status.REPLACED) for join, slot in awaited if join not in edition)
-        db.execute("DELETE FROM mark WHERE run = ? AND task BETWEEN ? AND ?", (run.id, first, last))
-    counters.count_all(db, counts, process)
-    set_by = db.execute("SELECT task, name FROM context WHERE run = ?", (run.id,)).fetchall() if edition.ranges else ()
-    gone = [(run.id, name) for task, name in set_by if task in edition]
-    db.executemany("DELETE FROM context WHERE run = ? AND name = ?", gone)
-    _write(db, edition, process, now)
-    # One that had ended has arrived, and stays as it did.
-    joins.arrive(db, [Arrivals(run.id, run.round + 1, arrivals)], {}, now)
-    return sum(last - first + 1 for first, last in edition.ranges)
+def rows_over(db: Db, ranges: Sequence[tuple[int, int]]) -> list[SegmentRow]:
+    """The live rows that reach into ranges and that nobody holds, each once."""
+    found: dict[int, SegmentRow] = {}
+    for first, last in ranges:
+        ((begin,),) = db.execute("SELECT ifnull(max(first), ?1) FROM span WHERE first <= ?1", (first,)).fetchall()
+        for row in rows.segments(db, OFFERED, (begin, last, first)):
+            found.setdefault(row.id, row)
+    return list(found.values())
 
 
-def _take_out(db: Db, span: SqliteSpan, first: int, last: int, counts: Counter[Counted]) -> None:
-    """Take neighbouring tasks of a span out of rows, counters and keys."""
-    unfinished = sum(_cut(db, row, first, last) for row in rows.segments(db, OFFERED, (span.first, last, first)))
-    swept = -unfinished
-    for status, many in db.execute(ENDS, (first, last)).fetchall():
-        if status is not None and Status(status).is_end:
-            counts[span.run, span.kind, span.queue, Status(status)] -= many
-        else:
-            swept += many
-    counts[span.run, span.kind, span.queue, Status.CANCELLED] -= swept
-    counts[span.run, span.kind, span.queue, Status.REPLACED] += last - first + 1
-    keys.free(db, span, first, last)
+def pieces(db: Db, first: int, last: int) -> Iterator[SpanPiece]:
+    """Yield the parts of a range that lie in one span each."""
+    for row in db.execute(SPANS_OVER, (first, last)).fetchall():
+        span = rows.span_row(row)
+        low, high = max(first, span.first), min(last, span.last)
+        counted = db.execute(HOW_ENDED, (low, high)).fetchall()
+        yield SpanPiece(span, low, high, {Status(status): many for status, many in counted if status in ENDS})
 
 
-def _cut(db: Db, row: SqliteSegment, first: int, last: int) -> int:
-    """Take the tasks of a range out of a row; how many were set."""
-    if row.last - row.first < MASK_WIDTH:
-        tasks = [task for task in tasks_in(row.first, row.last, row.left) if first <= task <= last]
-        joins.take_out(db, row, tasks)
-        return len(tasks)
-    if row.first < first:
-        rows.split(db, row, first).insert(db)
-    if row.last > last:
-        return rows.split(db, row, last + 1).count
-    rows.drop(db, row)
-    return row.count
+def replace(db: Db, changes: Changes) -> None:
+    """Write the ends of an edition. Its keys are free, and so are the names that it set; marks on it are over."""
+    for span, first, last in changes.replaced:
+        keys.free(db, span, first, last)
+        for statement in ("DELETE FROM mark WHERE run = ? AND task BETWEEN ? AND ?", FORGET_NAMES):
+            db.execute(statement, (span.run, first, last))
+    for some in _commits([(first, last) for _, first, last in changes.replaced]):
+        told = sum(last - first + 1 for first, last in some)
+        ranges = msgspec.json.encode(some).decode()
+        db.execute(NEW_COMMIT, (changes.process, changes.now, told, ranges))
+        seq = db.last_insert_rowid()
+        db.executemany(WRITE_ENDS, [(seq, *each) for each in some])
 
 
-def _write(db: Db, edition: Edition, process: int, now: int) -> None:
-    """Write the ends. Whoever follows the log reads whole commits, so none is very large."""
-    log: CommitLog | None = None
-    room = 0
-    for first, last in edition.ranges:
+def _commits(ranges: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    """Yield ranges in groups, because who follows the log reads whole commits, so none is very large."""
+    some: list[tuple[int, int]] = []
+    room = MASK_WIDTH
+    for first, last in ranges:
         while first <= last:
-            if log is None or not room:
-                if log is not None:
-                    log.close()
-                log, room = CommitLog(db, process, 0, now), MASK_WIDTH
             end = min(last, first + room - 1)
-            db.execute(WRITE_ENDS, (log.seq, first, end))
-            log.touched(first, end, end - first + 1)
+            some.append((first, end))
             room -= end - first + 1
             first = end + 1
-    if log is not None:
-        log.close()
+            if not room:
+                yield some
+                some, room = [], MASK_WIDTH
+    if some:
+        yield some

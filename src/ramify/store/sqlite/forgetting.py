@@ -23,11 +23,11 @@ from ramify.model.forgetting import NEVER, Forgot, Piece, Reader, Removal
 from ramify.model.policy import SECOND
 from ramify.model.run import StoredRun
 from ramify.model.segment import stretches
+from ramify.store.changes import Counted
 from ramify.store.contract import SESSION_SECONDS
+from ramify.store.rows import SpanRow
 from ramify.store.sqlite import context, counters, keys, rows
-from ramify.store.sqlite.counters import Counted
-from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import SqliteSpan
+from ramify.store.sqlite.file.db import Db
 
 #: The ends of tasks, by how they are stored.
 ENDINGS = {int(status): status for status in ENDS}
@@ -135,7 +135,7 @@ def _remove_lines(db: Db, run: int, limit: int) -> int:
 def _remove_tasks(db: Db, run: int, left: int) -> int:
     """Remove up to so many tasks of a run, neighbouring spans together; of a span that is too long, the last ones."""
     removed = 0
-    near: list[SqliteSpan] = []
+    near: list[SpanRow] = []
     for row in db.execute(SPANS, (run,)).fetchall() if left else ():
         span = rows.span_row(row)
         size = min(span.last - span.first + 1, left - removed)
@@ -153,14 +153,14 @@ def _remove_tasks(db: Db, run: int, left: int) -> int:
     return removed
 
 
-def _remove_whole(db: Db, spans: Sequence[SqliteSpan]) -> None:
+def _remove_whole(db: Db, spans: Sequence[SpanRow]) -> None:
     """Remove spans that lie side by side, with their tasks."""
     if spans:
         _remove(db, spans, spans[0].first, spans[-1].last)
         db.execute("DELETE FROM span WHERE first BETWEEN ? AND ?", (spans[0].first, spans[-1].first))
 
 
-def _remove(db: Db, spans: Iterable[SqliteSpan], first: int, last: int) -> None:
+def _remove(db: Db, spans: Iterable[SpanRow], first: int, last: int) -> None:
     """Remove neighbouring tasks, which are those of these spans, and all that is theirs but the spans.
 
     Keys that count only in their run stay, and go with it.
@@ -225,7 +225,7 @@ class Looked(msgspec.Struct, frozen=True, array_like=True):
 class Block(NamedTuple):
     """Neighbouring tasks of one kind and queue, with keys held alike: one of their spans, and what the log says."""
 
-    span: SqliteSpan
+    span: SpanRow
     first: int
     last: int
     written: list[tuple[int, int, int, int]]
@@ -357,10 +357,10 @@ def _count_out(
         counts[*whose, Status(other)] += times
 
 
-def _cut(db: Db, span: SqliteSpan, first: int, last: int) -> None:
+def _cut(db: Db, span: SpanRow, first: int, last: int) -> None:
     """Take neighbouring tasks out of a span that stays; what lies above them becomes a span of its own."""
     if last < span.last:
-        replace(span, first=last + 1).insert(db)
+        db.execute(rows.INSERT_SPAN, rows.span_values(replace(span, first=last + 1)))
         above = "UPDATE segment SET span = ? WHERE run = ? AND span = ? AND first > ?"
         db.execute(above, (last + 1, span.run, span.first, last))
     if first > span.first:

@@ -18,9 +18,9 @@ from ramify.model.mark import Mark, Scope
 from ramify.model.run import RunState, seconds_left
 from ramify.model.segment import tasks_in
 from ramify.model.task import MAX_ID
+from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import joins, rows
-from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import SqliteSegment
+from ramify.store.sqlite.file.db import Db
 
 NO_DETAILS = Details()
 NO_JOINS: Mapping[int, tuple[Any, ...]] = {}
@@ -129,7 +129,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
         )
 
 
-def _is_narrow(row: SqliteSegment) -> bool:
+def _is_narrow(row: SegmentRow) -> bool:
     return row.last - row.first < NARROW
 
 
@@ -138,7 +138,7 @@ def _joins_in(tasks: Sequence[int], joined: Mapping[int, tuple[Any, ...]]) -> Ma
     return {task: joined[task] for task in tasks if task in joined} if joined else NO_JOINS
 
 
-def _joins_of_wide(db: Db, row: SqliteSegment) -> Mapping[int, tuple[Any, ...]]:
+def _joins_of_wide(db: Db, row: SegmentRow) -> Mapping[int, tuple[Any, ...]]:
     """The joins that published the tasks of a wide row."""
     found = db.execute(RANGE_OF_JOINS, (row.first, row.last)).fetchall()
     return {join[0]: join[1:] for join in found if row.covers(join[0])}
@@ -187,7 +187,7 @@ def _results(db: Db, known: Iterable[tuple[int, tuple[Any, ...]]]) -> dict[int, 
     }
 
 
-def _histories(db: Db, row: SqliteSegment, tasks: Iterable[int]) -> dict[int, History]:
+def _histories(db: Db, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:
     """Return what the events of the tasks of a row add up to, for those that have any."""
     found: dict[int, list[Event]] = {}
     events = db.execute(

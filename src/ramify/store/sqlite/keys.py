@@ -6,21 +6,16 @@ that are held for ever have tables of their own, see `once.py`; those that are r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, compress, filterfalse, repeat
-from operator import and_, is_, ne
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
 
 import apsw
 
 from ramify.model.event import Status
-from ramify.model.key import Hold, digests, end_of, kept_until, looked_at, scope
+from ramify.model.key import Hold, digests, end_of, kept_until, scope
 from ramify.model.segment import MASK_WIDTH
+from ramify.store.rows import SpanRow
 from ramify.store.sqlite import bulk, once, rows
-from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import SqliteSpan
-
-T = TypeVar("T")
+from ramify.store.sqlite.file.db import Db
 
 #: Who holds the offered digest `value` now.
 HELD = (
@@ -37,75 +32,39 @@ FREE = "DELETE FROM key WHERE digest = ? AND task = ?"
 EXPIRE = "UPDATE key SET expires = ? WHERE digest = ? AND task = ?"
 
 
-class Offer:
-    """Keys of one group on offer. A position is kept unless its key is held, or an earlier position has the same.
-
-    Everything goes by positions in the order of the digests: equal ones are neighbours there, the earlier one first.
-    """
-
-    def __init__(
-        self, db: Db, span: SqliteSpan, keys: Sequence[bytes | None], now: int, *, again: bool = False
-    ) -> None:
-        self._db, self._span, self._keys = db, span, keys
-        self.kept: Sequence[int] = range(len(keys))
-        self._order: Sequence[int] = ()
-        self._held: Sequence[int | None] = ()
-        if span.hold is Hold.LABEL:
-            return
-        self._names = names = self._digests(span.hold)
-        self._order = order = _in_order(names)
-        ordered = _chosen(names, order)
-        self._held = find(db, span.hold, ordered, looked_at(now, again=again))
-        # Of equal ones, which are neighbours, the first.
-        first = map(ne, ordered, chain((b"",), ordered))
-        self._free = list(compress(order, map(and_, first, map(is_, self._held, repeat(None)))))
-        if len(self._free) < len(order):
-            lost = set(order).difference(self._free)
-            self.kept = list(filterfalse(lost.__contains__, range(len(keys))))
-
-    def _digests(self, hold: Hold) -> Sequence[bytes]:
-        """The digest of each position, b"" without a key."""
-        given = [key for key in self._keys if key is not None]
-        found = digests(hold, self._span.run, self._span.kind, given)
-        if len(given) == len(self._keys):
-            return found
-        each = iter(found)
-        return [b"" if key is None else next(each) for key in self._keys]
-
-    def lost(self, placed: Mapping[int, int]) -> dict[int, int]:
-        """The positions that were not kept, with the task that holds their key; `placed` are the tasks of the kept."""
-        lost: dict[int, int] = {}
-        holder = 0
-        for i, held in zip(self._order, self._held, strict=True):
-            if i in placed:
-                holder = placed[i]
-            else:
-                lost[i] = holder = holder if held is None else held
-        return dict(sorted(lost.items()))
-
-    def take(self, tasks: Sequence[int]) -> None:
-        """Give the keys of the kept positions to their tasks, in parallel, and make the tasks findable."""
-        hold, db = self._span.hold, self._db
-        task_of = dict(zip(self.kept, tasks, strict=True))
-        if hold is not Hold.LABEL:
-            taken, theirs = _chosen(self._names, self._free), _chosen(task_of, self._free)
-            if hold is Hold.ONCE:
-                once.add(db, taken, theirs)
-                return
-            db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", zip(taken, theirs, strict=True))
-        labels = self._digests(Hold.LABEL)
-        named = ((labels[i], task_of[i]) for i in _in_order(labels) if i in task_of)
-        db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", named)
+def take_staged(db: Db, span: SpanRow, now: int) -> dict[int, int]:
+    """Give the tasks of a staged range their keys, page by page; those that lost theirs, with who holds it."""
+    lost: dict[int, int] = {}
+    for first in range(span.first, span.last + 1, MASK_WIDTH):
+        found = db.execute(KEYS_OF_RANGE, (first, min(span.last, first + MASK_WIDTH - 1))).fetchall()
+        gone = {} if span.hold is Hold.LABEL else _take(db, span, found, now)
+        if span.hold is not Hold.ONCE:
+            kept = [(task, key) for task, key in found if task not in gone]
+            names = digests(Hold.LABEL, span.run, span.kind, (key for _, key in kept))
+            labels = sorted(zip(names, (task for task, _ in kept), strict=True))
+            db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", labels)
+        lost |= gone
+    return lost
 
 
-def _in_order(names: Sequence[bytes]) -> list[int]:
-    """The positions that have a digest, in the order of the digests."""
-    return sorted(filter(names.__getitem__, range(len(names))), key=names.__getitem__)
-
-
-def _chosen(column: Mapping[int, T] | Sequence[T], positions: Sequence[int]) -> list[T]:
-    """Return what a column has at these positions."""
-    return list(map(column.__getitem__, positions))
+def _take(db: Db, span: SpanRow, found: Sequence[tuple[int, bytes]], now: int) -> dict[int, int]:
+    named = zip(digests(span.hold, span.run, span.kind, (key for _, key in found)), found, strict=True)
+    offered = sorted((name, task) for name, (task, _) in named)
+    names = [name for name, _ in offered]
+    taken: list[tuple[bytes, int]] = []
+    lost: dict[int, int] = {}
+    for (name, task), holder in zip(offered, find(db, span.hold, names, now), strict=True):
+        # Equal ones are neighbours, the earlier one first.
+        other = taken[-1][1] if holder is None and taken and taken[-1][0] == name else holder
+        if other is None:
+            taken.append((name, task))
+        else:
+            lost[task] = other
+    if span.hold is Hold.ONCE:
+        once.add(db, [name for name, _ in taken], [task for _, task in taken])
+    else:
+        db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", taken)
+    return dict(sorted(lost.items()))
 
 
 def holders(db: Db, hold: Hold, run: int, kind: str, keys: Iterable[bytes | None], now: int) -> dict[bytes, int]:
@@ -122,7 +81,7 @@ def find(db: Db, hold: Hold, names: Sequence[bytes], now: int) -> Sequence[int |
     return once.find(db, names) if hold is Hold.ONCE else bulk.look_up(db, HELD, names, now)
 
 
-def release(db: Db, span: SqliteSpan, ended: Iterable[tuple[int, Status]], now: int) -> None:
+def release(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int) -> None:
     """Free the keys of tasks that ended, or let them expire, as their hold says."""
     if not span.keyed or span.hold in (Hold.LABEL, Hold.ONCE):
         return
@@ -136,7 +95,7 @@ def release(db: Db, span: SqliteSpan, ended: Iterable[tuple[int, Status]], now: 
     db.executemany(EXPIRE, ((end, name, task) for name, task, end in theirs if end != now))
 
 
-def taken_by(db: Db, span: SqliteSpan, tasks: Sequence[int], now: int) -> dict[int, int]:
+def taken_by(db: Db, span: SpanRow, tasks: Sequence[int], now: int) -> dict[int, int]:
     """Return those of some tasks of a span whose key another task holds now, with that one."""
     if not span.keyed or span.hold is Hold.LABEL:
         return {}
@@ -145,7 +104,7 @@ def taken_by(db: Db, span: SqliteSpan, tasks: Sequence[int], now: int) -> dict[i
     return {task: held[key] for task, key in found if held.get(key, task) != task}
 
 
-def retake(db: Db, span: SqliteSpan, tasks: Sequence[int]) -> None:
+def retake(db: Db, span: SpanRow, tasks: Sequence[int]) -> None:
     """Take the keys again for reopened tasks of a span."""
     if span.keyed and span.hold not in (Hold.LABEL, Hold.ONCE):
         found = db.execute(KEYS_OF, (rows.ids(tasks),)).fetchall()
@@ -154,14 +113,14 @@ def retake(db: Db, span: SqliteSpan, tasks: Sequence[int]) -> None:
         db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", theirs)
 
 
-def free(db: Db, span: SqliteSpan, first: int, last: int) -> None:
+def free(db: Db, span: SpanRow, first: int, last: int) -> None:
     """Free the keys of neighbouring tasks of a span, also those that are held for ever. They stay labels."""
     if span.keyed and span.hold is not Hold.LABEL:
         for low in range(first, last + 1, MASK_WIDTH):
             _remove(db, span, low, min(last, low + MASK_WIDTH - 1), once.TABLES if span.hold is Hold.ONCE else ("key",))
 
 
-def forget(db: Db, span: SqliteSpan, first: int, last: int, *, also_in_run: bool) -> None:
+def forget(db: Db, span: SpanRow, first: int, last: int, *, also_in_run: bool) -> None:
     """Free the keys of neighbouring tasks of a span; also those that count only in their run, or just the others."""
     in_run = {Hold.LABEL: ("label",), Hold.ONCE: once.TABLES}.get(span.hold, ("label", "key"))
     tables = in_run if also_in_run else tuple(table for table in in_run if table == "key")
@@ -169,7 +128,7 @@ def forget(db: Db, span: SqliteSpan, first: int, last: int, *, also_in_run: bool
         _remove(db, span, first, last, tables)
 
 
-def _remove(db: Db, span: SqliteSpan, first: int, last: int, tables: Sequence[str]) -> None:
+def _remove(db: Db, span: SpanRow, first: int, last: int, tables: Sequence[str]) -> None:
     keys = [key for _, key in db.execute(KEYS_OF_RANGE, (first, last)).fetchall()]
     if not keys:
         return
@@ -193,7 +152,7 @@ def forget_run(db: Db, run: int, limit: int) -> None:
             left -= removed if limit > 0 else 0
 
 
-def of_tasks(db: Db, span: SqliteSpan, tasks: Sequence[int], now: int) -> list[int]:
+def of_tasks(db: Db, span: SpanRow, tasks: Sequence[int], now: int) -> list[int]:
     """Return those of neighbouring tasks of a span whose key keeps others from their name now."""
     if not span.keyed or span.hold is Hold.LABEL or not tasks:
         return []

@@ -14,8 +14,9 @@ from typing import Any
 from ramify.model.death import Deaths
 from ramify.model.segment import Segment, SegmentState, in_order, unpack
 from ramify.store.reads import LiveCount, LiveCounts
+from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import rows
-from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.file.db import Db
 from ramify.store.sqlite.wanted import IS_DUE, IS_READY, NEXT_DUE_PLACE, NEXT_PLACE, places
 
 SEGMENT = (
@@ -55,7 +56,7 @@ MASKED = f"SELECT {_ALIKE}, due, mask {_LEFT} NOT NULL LIMIT ?3"
 
 def covering(db: Db, tasks: Iterable[int]) -> Iterator[tuple[int, Segment]]:
     """The live rows in which these tasks are set. Neighbours often share one: it is looked for once."""
-    row: rows.SqliteSegment | None = None
+    row: SegmentRow | None = None
     for task in tasks:
         if row is None or not row.covers(task):
             row = rows.covering(db, task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ramify.model.decoder import decoder
 from ramify.model.event import ENDS as ENDINGS
@@ -12,7 +12,7 @@ from ramify.model.segment import unpack
 from ramify.store.error_groups import GROUP_SCAN
 from ramify.store.reads import Sweep
 from ramify.store.sqlite import rows
-from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.file.db import Db
 
 TASK = (
     "SELECT t.id, s.run, s.round, s.kind, s.queue, ifnull(t.lane, s.lane), s.priority, s.due, t.parent,"
@@ -22,6 +22,11 @@ TASK = (
 ENDS = ", ".join(str(int(status)) for status in ENDINGS)
 #: Of a row with a `task`: nothing has taken its place.
 NOT_REPLACED = f"NOT EXISTS (SELECT 1 FROM event WHERE event.task = label.task AND status = {Status.REPLACED:d})"
+#: The last event of each.
+LAST = (
+    "SELECT wanted.value, status, seq FROM carray(?) AS wanted"
+    " LEFT JOIN event ON task = wanted.value AND n = (SELECT max(n) FROM event WHERE task = wanted.value)"
+)
 EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq, took FROM event"
 
 
@@ -86,11 +91,14 @@ def failures(db: Db, run: int | None) -> Iterator[tuple[int, str, bytes | None, 
     return failed
 
 
-def ending(db: Db, task: int) -> Status | None:
-    """How a task ended, sweeps included; None while it is unfinished."""
-    row = db.execute("SELECT status, seq FROM event WHERE task = ? ORDER BY n DESC LIMIT 1", (task,)).fetchone()
-    if row is not None and Status(row[0]).is_end:
-        return Status(row[0])
-    span = rows.span_of(db, task)
-    is_swept = span is not None and swept(db, span.run, {task: row[1] if row is not None else 0})
-    return Status.CANCELLED if is_swept else None
+def endings(db: Db, tasks: Collection[int]) -> dict[int, Status]:
+    """How those of some tasks ended that did, sweeps included."""
+    found = db.execute(LAST, (rows.ids(tasks),)).fetchall() if tasks else []
+    ended = {task: Status(status) for task, status, _ in found if status in ENDINGS}
+    open_since = {task: seq or 0 for task, _, seq in found if task not in ended}
+    by_run: dict[int, dict[int, int]] = {}
+    for task, span in rows.spans_of(db, open_since).items():
+        by_run.setdefault(span.run, {})[task] = open_since[task]
+    for run, since in by_run.items():
+        ended.update(dict.fromkeys(swept(db, run, since), Status.CANCELLED))
+    return ended

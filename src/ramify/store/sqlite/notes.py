@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ramify.model.log import LogLine, StoredLine
-from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.file.db import Db
 
 INSERT = (
     "INSERT INTO note (process, n, at, run, task, attempt, level, logger, text) SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9"

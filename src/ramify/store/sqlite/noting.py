@@ -16,8 +16,8 @@ from ramify.errors import StoreBroken, StoreRefused
 from ramify.model.process import Stamp
 from ramify.store.clock import Clock, SystemClock
 from ramify.store.sqlite import rows, schema
-from ramify.store.sqlite.link import Link
-from ramify.store.sqlite.liveness import Liveness
+from ramify.store.sqlite.file.link import Link
+from ramify.store.sqlite.file.liveness import Liveness
 
 
 def witnessed(db: apsw.Connection) -> None:

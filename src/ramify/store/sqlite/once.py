@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import apsw
 
 from ramify.store.sqlite.bulk import CUT, fixed_width, look_up
-from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.file.db import Db
 
 TABLES = ("once_0", "once_1", "once_2")
 #: How many digests the first and the second level gather before they move on.

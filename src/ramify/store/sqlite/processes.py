@@ -7,29 +7,26 @@ not to the database, so that nobody is declared dead for waiting behind a long c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
 
-from ramify.errors import BadPayload, Reaped, StaleStamp
-from ramify.model.blame import after_death
-from ramify.model.death import NOBODYS_FAULT, Death
+from ramify.errors import Reaped
+from ramify.model.death import NOBODYS_FAULT
 from ramify.model.deciding import storable_said
 from ramify.model.decision import Said
 from ramify.model.decoder import decoder
-from ramify.model.event import Status
-from ramify.model.mark import Mark, Scope
 from ramify.model.policy import SECOND
-from ramify.model.process import NewProcess, Process, Reap, Stamp
+from ramify.model.process import NewProcess, Process, Reap
 from ramify.store import here
 from ramify.store.contract import SESSION_SECONDS, Vacuumed
 from ramify.store.record import death_of, is_stopping
-from ramify.store.sqlite import commits, counters, rows
-from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.link import Link
-from ramify.store.sqlite.liveness import Liveness
-from ramify.store.sqlite.rows import SqliteSegment
+from ramify.store.sqlite import rows
+from ramify.store.sqlite.file.db import Db
+from ramify.store.sqlite.file.link import Link
+from ramify.store.sqlite.file.liveness import Liveness
+from ramify.store.sqlite.tables import SqliteTables
+from ramify.store.verbs.burying import bury
 
 SESSION = (
     "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, kinds, queues, version, boot, pids, draining,"
@@ -80,25 +77,6 @@ def check_not_ended(db: Db, process: int) -> None:
         raise Reaped(f"process {process:x} was reaped or has left; an incarnation enters once")
 
 
-def consumed(db: Db, stamp: Stamp) -> bytes | None:
-    """None when the stamp is new; the stored answer when it is the last one sent again."""
-    row = db.execute("SELECT last, answer, gone_at FROM session WHERE process = ?", (stamp.process,)).fetchone()
-    if row is None or row[2] is not None:
-        raise Reaped(f"process {stamp.process:x} was reaped or never entered; enter again as a new process")
-    if stamp.n > row[0]:
-        return None
-    if stamp.n < row[0]:
-        raise StaleStamp(f"verb {stamp.n} of process {stamp.process:x} is older than its last, {row[0]}")
-    if not isinstance(row[1], bytes):
-        raise BadPayload("there is no verb 0; number the verbs of a process 1, 2, 3, …")
-    return row[1]
-
-
-def consume(db: Db, stamp: Stamp, answer: bytes) -> None:
-    """Use the stamp up and remember the answer for a repetition."""
-    db.execute("UPDATE session SET last = ?, answer = ? WHERE process = ?", (stamp.n, answer, stamp.process))
-
-
 def is_gone(db: Db, process: int) -> bool:
     """Return whether a session has ended, or never began."""
     row = db.execute("SELECT gone_at FROM session WHERE process = ?", (process,)).fetchone()
@@ -146,30 +124,6 @@ def known(db: Db) -> set[int]:
     return {number for (number,) in db.execute("SELECT process FROM session").fetchall()}
 
 
-def bury(db: Db, process: int, now: int, death: Death) -> int:
-    """End the session of a dead process, and count its death; the tasks offered again."""
-    found = db.execute("SELECT kinds FROM session WHERE process = ? AND gone_at IS NULL", (process,)).fetchone()
-    tasks = end(db, process, now, death)
-    # One that knows no kinds came to change something, and works on nothing.
-    if found is not None and found[0] != _names(()):
-        counters.died(db, tasks)
-    return tasks
-
-
-def end(db: Db, process: int, now: int, death: Death) -> int:
-    """End a session and void its claims in this transaction; the tasks offered again."""
-    db.execute("UPDATE session SET gone_at = ? WHERE process = ? AND gone_at IS NULL", (now, process))
-    if not db.changes():
-        return 0
-    tasks = 0
-    for row in rows.segments(db, "INDEXED BY held WHERE state = 3 AND owner = ? ORDER BY id", (process,)):
-        tasks += row.count
-        late = filter(row.covers, death.late)
-        rows.add_marks(db, (Mark(row.run, Scope.TASK, task, Status.RETRYING) for task in late))
-        _offer_again(db, row, death)
-    return tasks
-
-
 def reap(link: Link, liveness: Liveness, process: int, dead_after: float, now: Callable[[], int]) -> Reap:
     """Bury the dead. Suspicion comes from a read; the verdict from a second look inside the transaction."""
     with link.read() as db:
@@ -189,22 +143,10 @@ def reap(link: Link, liveness: Liveness, process: int, dead_after: float, now: C
             dead = liveness.judge(process, number, dead_after)
             if dead is not None and not is_gone(db, number):
                 death = death_of(liveness.folder, number) if dead.same_boot else NOBODYS_FAULT
-                tasks += bury(db, number, now(), death)
+                tasks += bury(SqliteTables(db), number, death, now())
                 buried.append(number)
     liveness.forget(*buried)
     return Reap(tuple(buried), tasks, clean)
-
-
-def _offer_again(db: Db, row: SqliteSegment, death: Death) -> None:
-    commits.put_back(db, row)
-    before = (row.first, row.last, row.left), row.deaths
-    offered = after_death(*before, death)
-    if offered == [before]:
-        return
-    # The old row goes first: SQLite may give its id to one of the new ones.
-    rows.drop(db, row)
-    for (first, last, left), on_record in offered:
-        replace(row, first=first, last=last, left=left, packed_deaths=on_record.packed).insert(db)
 
 
 def vacuum(link: Link, liveness: Liveness, limit: int, spare: float, now: Callable[[], int]) -> Vacuumed:
@@ -250,7 +192,7 @@ def _remove_garbage(db: Db, limit: int) -> int:
         db.execute("DELETE FROM task WHERE id BETWEEN ? AND ?", (last + 1, row.last))
         if last < row.first:
             db.execute("DELETE FROM span WHERE first = ?", (row.span,))
-            rows.drop(db, row)
+            db.execute("DELETE FROM segment WHERE id = ?", (row.id,))
             continue
         db.execute("UPDATE span SET last = ? WHERE first = ?", (last, row.span))
         db.execute("UPDATE segment SET last = ? WHERE id = ?", (last, row.id))

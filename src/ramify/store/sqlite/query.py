@@ -14,7 +14,7 @@ import apsw
 
 from ramify.errors import BadPayload
 from ramify.store.reads import Table
-from ramify.store.sqlite.link import Link
+from ramify.store.sqlite.file.link import Link
 
 _READING = (apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE)
 

@@ -35,9 +35,9 @@ from ramify.store.reads import (
     page_size,
 )
 from ramify.store.sqlite import context, counters, joins, live, log, notes, once, processes, rows, standing
-from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.link import Link
-from ramify.store.sqlite.liveness import Liveness
+from ramify.store.sqlite.file.db import Db
+from ramify.store.sqlite.file.link import Link
+from ramify.store.sqlite.file.liveness import Liveness
 from ramify.store.sqlite.query import ask
 
 #: How many tasks are compared with the sweeps of their run at a time.
@@ -150,7 +150,7 @@ class SqliteReads:
     def task(self, task: int) -> Row | None:
         """One published task."""
         with self._link.read() as db:
-            span = rows.kept_span(db, task)
+            span = rows.kept(db, [task]).get(task)
             if span is None:
                 return None
             found = db.execute(f"{log.TASK} FROM span s, task t WHERE s.first = ? AND t.id = ?", (span.first, task))
@@ -206,7 +206,7 @@ class SqliteReads:
         """Return what the events of a task add up to, sweeps included."""
         with self._link.read() as db:
             known = fold(log.events(db.execute(f"{log.EVENT} WHERE task = ? ORDER BY n", (task,))))
-            return replace(known, ended=log.ending(db, task))
+            return replace(known, ended=log.endings(db, [task]).get(task))
 
     def results(
         self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000

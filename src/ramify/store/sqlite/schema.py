@@ -23,7 +23,7 @@ from __future__ import annotations
 import apsw
 
 from ramify.errors import SchemaTooNew, StoreRefused
-from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.file.db import Db
 
 VERSION = 10
 #: "Rmfy": tells our files from other SQLite databases.

@@ -12,7 +12,7 @@ from ramify.model.run import RunState
 from ramify.model.task import MAX_ID, Row
 from ramify.store.reads import TaskStanding
 from ramify.store.sqlite import live, log, rows
-from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.file.db import Db
 
 LAST_EVENT = " LEFT JOIN event e ON e.task = t.id AND e.n = (SELECT max(n) FROM event WHERE task = t.id)"
 #: Of each task that is published and not forgotten, its row and its last event.

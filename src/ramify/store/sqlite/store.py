@@ -11,58 +11,36 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from ramify.errors import Reaped
-from ramify.model.addition import Addition
-from ramify.model.claim import Claimed, Want
-from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
-from ramify.model.deciding import Settle, check_into, check_settle
-from ramify.model.decision import UNSAID, Said, What
-from ramify.model.event import Status
+from ramify.model.decision import UNSAID, Said
 from ramify.model.forgetting import FORGET_LIMIT, Cutoffs, Forgot, Removal, check_removal
-from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine, storable_lines
-from ramify.model.mark import Mark, Settled, reason_value
 from ramify.model.process import NewProcess, Reap, Stamp
-from ramify.model.reopening import Reopened
-from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
-from ramify.model.task import Appended, NewTasks, check_count, check_staged
+from ramify.model.task import NewTasks, check_count
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import Beat, Vacuumed
 from ramify.store.description import KEEPS, Description
-from ramify.store.sqlite import (
-    adding,
-    answers,
-    claims,
-    commits,
-    copying,
-    deciding,
-    entries,
-    forgetting,
-    held,
-    notes,
-    processes,
-    reopening,
-    rows,
-    runs,
-    schema,
-)
-from ramify.store.sqlite.answers import Answer
-from ramify.store.sqlite.commit_wait import CommitWait
-from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.link import Link
-from ramify.store.sqlite.liveness import Liveness
-from ramify.store.sqlite.location import check_there
+from ramify.store.sqlite import forgetting, held, notes, processes, rows, schema
+from ramify.store.sqlite.bulk import TaskColumns
+from ramify.store.sqlite.file import copying
+from ramify.store.sqlite.file.commit_wait import CommitWait
+from ramify.store.sqlite.file.link import Link
+from ramify.store.sqlite.file.liveness import Liveness
+from ramify.store.sqlite.file.location import check_there
 from ramify.store.sqlite.noting import Noting, latest, witnessed
 from ramify.store.sqlite.reads import SqliteReads
+from ramify.store.sqlite.tables import SqliteTables
+from ramify.store.store import DurableStore
+from ramify.store.verbs import burying
 
 
-class SqliteStore:
+class SqliteStore(DurableStore):
     """One client of a SQLite file. See `ramify.store.contract.Store` for what each verb promises."""
 
     def __init__(
@@ -76,6 +54,7 @@ class SqliteStore:
         create: bool = True,
     ) -> None:
         """Open the file, creating it if it is missing (not for `reading`)."""
+        super().__init__()
         if not create:
             check_there(path)
         self._clock = clock if clock is not None else SystemClock()
@@ -91,13 +70,26 @@ class SqliteStore:
         self._commit_wait = CommitWait(lambda: int(link.changed()), f"{self._link.path}-wal")
         self._link.on_writing = self._noting.writing
         self._link.on_outcome += [self._commit_wait.outcome, self._noting.outcome]
-        self._turn, self._idle, self._still = 0, True, True
         self.reads = SqliteReads(self._link, self._liveness)
 
-    def _consume(self, db: Db, stamp: Stamp, answer: Answer) -> None:
-        """Use a stamp up with its answer; once that is committed, the lock file tells of it."""
-        processes.consume(db, stamp, answers.remember(answer))
-        self._noting.consumed(stamp)
+    @contextmanager
+    def _reading(self) -> Iterator[SqliteTables]:
+        with self._link.read() as db:
+            yield SqliteTables(db)
+
+    @contextmanager
+    def _writing(self, groups: Sequence[NewTasks] = (), stamp: Stamp | None = None) -> Iterator[SqliteTables]:
+        # Columns are brought into form before the write lock is taken. Of those with keys some may be dropped.
+        columns = {tasks.first: TaskColumns.of(tasks) for tasks in groups if tasks.keys is None}
+        with self._link.write() as db:
+            tables = SqliteTables(db, columns)
+            yield tables
+            if stamp is not None and tables.has_consumed:
+                # Once that is committed, the lock file tells of it.
+                self._noting.consumed(stamp)
+
+    def _nothing_to_write(self) -> None:
+        self._noting.away(None)
 
     @cached_property
     def id(self) -> str:
@@ -144,7 +136,7 @@ class SqliteStore:
     def leave(self, process: int) -> None:
         """End a session without blame."""
         with self._link.write() as db:
-            processes.end(db, process, self.now(), NOBODYS_FAULT)
+            burying.leave(SqliteTables(db), process, NOBODYS_FAULT, self.now())
         self._noting.left(process)
         self._liveness.leave(process)
 
@@ -174,7 +166,7 @@ class SqliteStore:
     def bury(self, process: int, death: Death) -> int:
         """Mark a process as dead, and offer its claims again."""
         with self._link.write() as db:
-            tasks = processes.bury(db, process, self.now(), death)
+            tasks = burying.bury(SqliteTables(db), process, death, self.now())
         # CRASH: its files stay -> its lock is free, nobody asks for it, and vacuum removes them.
         self._liveness.forget(process)
         return tasks
@@ -190,179 +182,6 @@ class SqliteStore:
         check_count(count)
         with self._link.write() as db:
             return int(db.execute("UPDATE ids SET next = next + ?1 RETURNING next - ?1", (count,)).fetchall()[0][0])
-
-    def start(
-        self,
-        run: NewRun,
-        tasks: Sequence[NewTasks] = (),
-        joins: Sequence[NewJoins] = (),
-        waiters: Sequence[NewWaiters] = (),
-    ) -> Started:
-        """Create a run with its first tasks."""
-        check_run(run)
-        with self._link.write() as db:
-            return entries.start(db, run, tasks, joins, waiters, self.now())
-
-    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
-        """Publish tasks from outside."""
-        with self._link.write() as db:
-            return entries.append(db, additions, self.now())
-
-    # working
-
-    def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        """Take segments. Who found nothing the last time looks first, which is a read and in nobody's way."""
-        if self._idle:
-            with self._link.read() as db:
-                again = processes.consumed(db, stamp)
-                nothing = claims.look(db, stamp.process, want, self.now()) if again is None else None
-                if nothing is not None:
-                    # Who wants nothing written has no trouble with it.
-                    self._noting.away(None)
-                    return answers.claimed(db, answers.of_claim(nothing), want, self.now())
-        with self._link.write() as db:
-            again = processes.consumed(db, stamp)
-            if again is not None:
-                answer = answers.recall(again, "claim")
-            else:
-                taken = claims.take(db, stamp.process, want, self._turn, self.now())
-                self._turn = taken.turn
-                answer = answers.of_claim(taken)
-                self._idle = not taken.tokens
-                if not self._idle:
-                    self._consume(db, stamp, answer)
-        with self._link.read() as db:
-            return answers.claimed(db, answer, want, self.now())
-
-    def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
-        """Write unpublished rows."""
-        check_staged(tasks)
-        with self._link.write() as db:
-            again = processes.consumed(db, stamp)
-            if again is not None:
-                return answers.recall(again, "stage").done
-            row = commits.holding(db, stamp.process, token)
-            if row is not None:
-                adding.stage(db, tasks, row)
-            self._consume(db, stamp, Answer("stage", row is not None))
-            return row is not None
-
-    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
-        """Write outcomes and all that follows from them."""
-        columns = commits.prepare(parts)
-        try:
-            with self._link.write() as db:
-                answer = self._commit(db, stamp, parts, columns, then_claim)
-        except Reaped:
-            with self._link.write() as db:
-                commits.refuse(db, stamp, parts, self.now())
-            raise
-        with self._link.read() as db:
-            return answers.committed(db, answer, stamp.process, then_claim, self.now())
-
-    def _commit(
-        self, db: Db, stamp: Stamp, parts: Sequence[Part], columns: commits.Columns, then_claim: Want | None
-    ) -> Answer:
-        again = processes.consumed(db, stamp)
-        if again is not None:
-            return answers.recall(again, "commit")
-        now = self.now()
-        seq, refused, grown = commits.write(db, stamp, parts, columns, now)
-        runs.hold_to_caps(db, grown, now)
-        taken = claims.Taken((), False, self._turn)
-        if then_claim is not None:
-            taken = claims.take(db, stamp.process, then_claim, self._turn, now)
-            self._turn = taken.turn
-        answer = answers.of_commit(seq, refused, taken)
-        self._consume(db, stamp, answer)
-        return answer
-
-    def release(self, stamp: Stamp, token: bytes) -> bool:
-        """Put a claim back."""
-        with self._link.write() as db:
-            again = processes.consumed(db, stamp)
-            if again is not None:
-                return answers.recall(again, "release").done
-            row = commits.holding(db, stamp.process, token)
-            if row is not None:
-                commits.put_back(db, row)
-                commits.come_apart(db, row)
-            self._consume(db, stamp, Answer("release", row is not None))
-            return row is not None
-
-    # runs
-
-    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
-        """Runs that can be moved on."""
-        with self._link.read() as db:
-            return runs.movable(db, limit, self.now())
-
-    def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
-        """Judge rounds and ends. After an answer that nothing moves it looks first, which is a read."""
-        if self._still:
-            with self._link.read() as db:
-                if (still := runs.look(db, asked, self.now())) is not None:
-                    return still
-        with self._link.write() as db:
-            answers = runs.advance(db, asked, self.now())
-            self._still = not any(answer.moved for answer in answers)
-            return answers
-
-    def cancel(
-        self,
-        run: int,
-        task: int | None = None,
-        *,
-        below: bool = False,
-        said: Said = UNSAID,
-        into: RunState = RunState.CANCELLED,
-    ) -> Settled:
-        """Cancel a run, a task, or a task with its descendants."""
-        check_into(into)
-        if task is not None:
-            return self._settle(run, Settle(task, said, below=below))
-        with self._link.write() as db:
-            return deciding.cancel(db, rows.run_row(db, run), said, into, self.now())
-
-    def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
-        """Say how a task ends."""
-        return self._settle(run, check_settle(Settle(task, said, status, value)))
-
-    def _settle(self, run: int, ask: Settle) -> Settled:
-        with self._link.write() as db:
-            return deciding.settle(db, rows.run_row(db, run), ask, self.now())
-
-    def pause(self, run: int, said: Said = UNSAID) -> RunState:
-        """Grant no further claims."""
-        with self._link.write() as db:
-            return deciding.pause(db, rows.run_row(db, run), said, self.now())
-
-    def resume(self, run: int, said: Said = UNSAID) -> RunState:
-        """Grant claims again."""
-        with self._link.write() as db:
-            return deciding.resume(db, rows.run_row(db, run), said, self.now())
-
-    def reopen(
-        self,
-        stamp: Stamp,
-        run: int,
-        tasks: Sequence[int],
-        *,
-        settle: Mark | None = None,
-        said: Said = UNSAID,
-    ) -> Reopened:
-        """Begin new lives."""
-        with self._link.write() as db:
-            again = processes.consumed(db, stamp)
-            if again is not None:
-                return answers.recall(again, "reopen").reopened
-            row = rows.run_row(db, run)
-            now, why = self.now(), reason_value(said.reason, said.by)
-            answer = reopening.reopen(db, row, tasks, settle, why, stamp.process, now)
-            if answer.tasks:
-                deciding.note(db, rows.run_row(db, run), What.REOPENED, said, now)
-            self._consume(db, stamp, Answer("reopen", reopened=answer))
-            return answer
 
     # logs
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator
 
-from ramify.model.claim import Rooms, Want
-from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import IS_APART, SqliteSegment
+from ramify.model.claim import Want
+from ramify.store.sqlite.file.db import Db
+from ramify.store.sqlite.rows import IS_APART
+from ramify.store.verbs.claim import is_wanted
 
 IS_READY = f"state = 0 AND due IS NULL AND NOT {IS_APART}"
 IS_DUE = f"state = 0 AND due IS NOT NULL AND NOT {IS_APART}"
@@ -43,28 +44,3 @@ def wanted_places(db: Db, statement: str, want: Want) -> Iterator[tuple[str, str
             return
         # No queue has an empty name.
         place = (kinds[at], "")
-
-
-def is_wanted(want: Want, kind: str, queue: str) -> bool:
-    """Return whether a kind and queue is asked for."""
-    return kind in want.kinds and (want.queues is None or queue in want.queues)
-
-
-def may_fit(want: Want, kind: str, queue: str, run: int, lane: str | None) -> bool:
-    """Return whether rows like this are asked for, whether or not their run has room now."""
-    return (
-        kind in want.kinds
-        and (want.queues is None or queue in want.queues)
-        and (want.runs is None or run in want.runs)
-        and lane not in want.busy_lanes
-    )
-
-
-def fits(row: SqliteSegment, want: Want, rooms: Rooms) -> bool:
-    """Return whether a row may be taken, if it is due."""
-    return may_fit(want, row.kind, row.queue, row.run, row.lane) and rooms.of(row.run, 1) > 0
-
-
-def rank_order(row: SqliteSegment) -> tuple[int, int]:
-    """Its place in the order of claims."""
-    return row.rank, row.id

@@ -1,0 +1,197 @@
+"""The one store of all durable backends: each verb in a transaction, numbered, remembered, and sent again.
+
+What a verb decides is in `verbs/`; what rows there are and how they are written is the backend's (`tables.py`). A
+backend adds what it alone knows: its file or its connections, who lives, what a person reads, and the care of space.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+from ramify.errors import Reaped
+from ramify.model.addition import Addition
+from ramify.model.claim import Claimed, Want, within_bounds
+from ramify.model.commit import Committed, Part, check_part
+from ramify.model.deciding import Settle, check_into, check_settle
+from ramify.model.decision import UNSAID, Said
+from ramify.model.event import Status
+from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.mark import Mark, Settled
+from ramify.model.process import Stamp
+from ramify.model.reopening import Reopened
+from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
+from ramify.model.task import Appended, NewTasks, check_staged
+from ramify.store.answers import Answer
+from ramify.store.changes import Changes
+from ramify.store.tables import Tables
+from ramify.store.verbs import advancing, claim, commit, deciding, entries, reopening, staging
+
+T = TypeVar("T")
+
+
+class DurableStore(ABC):
+    """The verbs of `ramify.store.contract.Store` that are the same on every backend."""
+
+    def __init__(self) -> None:
+        self._turn = 0
+        #: Who found nothing to take, or nothing to move, the last time looks first: a read, in nobody's way.
+        self._idle = self._still = True
+
+    @abstractmethod
+    def now(self) -> int:
+        """The store's clock."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Tables]:
+        """One snapshot of the tables."""
+
+    @abstractmethod
+    def _writing(self, groups: Sequence[NewTasks] = (), stamp: Stamp | None = None) -> AbstractContextManager[Tables]:
+        """The tables in a transaction that others cannot come between; `groups` are new tasks that it may write.
+
+        `stamp` is the number of the verb, if it has one: once committed, it may have been used up.
+        """
+
+    @abstractmethod
+    def _nothing_to_write(self) -> None:
+        """Note that a process is well that has no reason to write."""
+
+    # adding
+
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
+        """Create a run with its first tasks."""
+        check_run(run)
+        with self._writing(tasks) as tables:
+            return entries.start(tables, run, tasks, joins, waiters, self.now())
+
+    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
+        """Publish tasks from outside."""
+        with self._writing([tasks for each in additions for tasks in each.tasks]) as tables:
+            return entries.append(tables, additions, self.now())
+
+    # working
+
+    def claim(self, stamp: Stamp, want: Want) -> Claimed:
+        """Take segments. Who found nothing the last time looks first."""
+        if self._idle:
+            with self._reading() as tables:
+                nothing = claim.look(tables, stamp, want, self.now())
+                if nothing is not None:
+                    # Who wants nothing written has no trouble with it.
+                    self._nothing_to_write()
+                    return _claimed(tables, nothing, want, self.now())
+        with self._writing(stamp=stamp) as tables:
+            answer, turn, again = claim.claim(tables, stamp, want, self._turn, self.now())
+        if not again:
+            self._turn, self._idle = turn, not answer.tokens
+        with self._reading() as tables:
+            return _claimed(tables, answer, want, self.now())
+
+    def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
+        """Write unpublished rows."""
+        check_staged(tasks)
+        with self._writing(tasks, stamp) as tables:
+            return staging.stage(tables, stamp, token, tasks, self.now())
+
+    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
+        """Write outcomes and all that follows from them."""
+        for part in parts:
+            check_part(part)
+        children = [tasks for part in parts for tasks in part.children]
+        try:
+            with self._writing(children, stamp) as tables:
+                answer, self._turn, _ = commit.commit(tables, stamp, parts, then_claim, self._turn, self.now())
+        except Reaped:
+            with self._writing() as tables:
+                late = [(part.token, len(part.tasks)) for part in parts]
+                tables.write(Changes(stamp.process, stamp.n, self.now(), refused=late))
+            raise
+        with self._reading() as tables:
+            taken = Claimed() if then_claim is None else _claimed(tables, answer, then_claim, self.now())
+            return Committed(answer.seq, answer.refused, tables.marks_for(stamp.process), taken, self.now())
+
+    def release(self, stamp: Stamp, token: bytes) -> bool:
+        """Put a claim back."""
+        with self._writing(stamp=stamp) as tables:
+            return staging.release(tables, stamp, token, self.now())
+
+    # runs
+
+    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
+        """Runs that can be moved on."""
+        with self._reading() as tables:
+            return advancing.movable(tables, limit, self.now())
+
+    def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
+        """Judge rounds and ends. After an answer that nothing moves it looks first."""
+        if self._still:
+            with self._reading() as tables:
+                if (still := advancing.look(tables, asked, self.now())) is not None:
+                    return still
+        answers = self._decide(lambda tables, now: advancing.advance(tables, asked, now))
+        self._still = not any(answer.moved for answer in answers)
+        return answers
+
+    def cancel(
+        self,
+        run: int,
+        task: int | None = None,
+        *,
+        below: bool = False,
+        said: Said = UNSAID,
+        into: RunState = RunState.CANCELLED,
+    ) -> Settled:
+        """Cancel a run, a task, or a task with its descendants."""
+        check_into(into)
+        if task is not None:
+            return self._settle(run, Settle(task, said, below=below))
+        return self._decide(lambda tables, now: deciding.cancel(tables, run, said, into, now))
+
+    def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
+        """Say how a task ends."""
+        return self._settle(run, check_settle(Settle(task, said, status, value)))
+
+    def _settle(self, run: int, ask: Settle) -> Settled:
+        return self._decide(lambda tables, now: deciding.settle(tables, run, ask, now))
+
+    def reopen(
+        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, said: Said = UNSAID
+    ) -> Reopened:
+        """Begin new lives."""
+        with self._writing(stamp=stamp) as tables:
+            return reopening.reopen(tables, stamp, run, tasks, settle, said, self.now())
+
+    def pause(self, run: int, said: Said = UNSAID) -> RunState:
+        """Grant no further claims."""
+        return self._decide(lambda tables, now: deciding.pause(tables, run, said, now))
+
+    def resume(self, run: int, said: Said = UNSAID) -> RunState:
+        """Grant claims again."""
+        return self._decide(lambda tables, now: deciding.resume(tables, run, said, now))
+
+    def _decide(self, verb: Callable[[Tables, int], T]) -> T:
+        with self._writing() as tables:
+            return verb(tables, self.now())
+
+
+def _claimed(tables: Tables, answer: Answer, want: Want, now: int) -> Claimed:
+    """The claims of an answer, read from their rows: the same the first time and every time it is sent again.
+
+    What is left to take is what it is now. A claim that got less than it asked for has left nothing. Only one that
+    found nothing looks for the next row that is due: a process that got something claims again before it rests.
+    """
+    found = within_bounds(tables.claims(answer.tokens))
+    emptied = found and not found[0].deaths.apart and sum(len(claim.tasks) for claim in found) < want.limit
+    left = tables.time_left({claim.run for claim in found}, now)
+    ready = 0 if emptied else tables.ready(want, now)
+    next_due = None if found or ready else tables.next_due(want, answer.looked, now)
+    return Claimed(found, answer.suspects, ready, left, now, next_due)

@@ -1,0 +1,220 @@
+"""Claims: which rows a process gets, and how much of each.
+
+Order: a quarter (at least one row) by turns over the runs that have work, the rest by rank, then by age. A row that
+must run apart is given only to a process that holds nothing. Rows that the same verb makes ready are taken into account
+as if they were stored: nothing is loaded after something was decided about it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import chain, islice, takewhile
+from operator import attrgetter
+from typing import NamedTuple
+
+from ramify.model.claim import Rooms, Want
+from ramify.model.process import Stamp, new_token
+from ramify.model.segment import SegmentState, take_head
+from ramify.store.answers import Answer
+from ramify.store.changes import Changes
+from ramify.store.rows import SegmentRow
+from ramify.store.tables import Ask, Candidates, Loaded, Tables
+from ramify.store.verbs.stamps import answered
+
+#: The most runs a claim looks at to find the next one with work it can do.
+TURN_WINDOW = 64
+_PLACE = attrgetter("place")
+
+
+class Taken(NamedTuple):
+    """The rows that are claimed, whether suspects wait, and the run that was served first."""
+
+    rows: Sequence[SegmentRow]
+    suspects: bool
+    turn: int
+
+    @property
+    def tokens(self) -> tuple[bytes, ...]:
+        """The tokens of the rows."""
+        return tuple(row.token for row in self.rows if row.token is not None)
+
+
+class Outcome(NamedTuple):
+    """The answer to a verb, the run that was served first, and whether it was answered before."""
+
+    answer: Answer
+    turn: int
+    again: bool = False
+
+
+def claim(tables: Tables, stamp: Stamp, want: Want, turn: int, now: int) -> Outcome:
+    """Take rows. `turn` is the run that was served first last time. What finds nothing writes nothing."""
+    loaded = tables.load(Ask(now, stamp, want=want))
+    if (again := answered(loaded.session, stamp, "claim")) is not None:
+        return Outcome(again, turn, again=True)
+    changes = Changes(stamp.process, stamp.n, now)
+    taken = Claiming(_candidates(loaded), want, changes).take(turn)
+    answer = Answer("claim", tokens=taken.tokens, suspects=taken.suspects, looked=0 if taken.rows else now)
+    if taken.rows:
+        changes.answer = answer
+        tables.write(changes)
+    return Outcome(answer, taken.turn)
+
+
+def look(tables: Tables, stamp: Stamp, want: Want, now: int) -> Answer | None:
+    """Return what a claim would answer that finds nothing; None when there is something to take. It writes nothing."""
+    loaded = tables.load(Ask(now, stamp, want=want))
+    if (again := answered(loaded.session, stamp, "claim")) is not None:
+        return again
+    found = Claiming(_candidates(loaded), want, Changes(stamp.process, stamp.n, now)).find()
+    return None if found is None else Answer("claim", suspects=found, looked=now)
+
+
+def _candidates(loaded: Loaded) -> Candidates:
+    assert loaded.candidates is not None
+    return loaded.candidates
+
+
+def is_wanted(want: Want, kind: str, queue: str) -> bool:
+    """Return whether a kind and queue is asked for."""
+    return kind in want.kinds and (want.queues is None or queue in want.queues)
+
+
+def may_fit(want: Want, kind: str, queue: str, run: int, lane: str | None) -> bool:
+    """Return whether rows like this are asked for, whether or not their run has room now."""
+    return is_wanted(want, kind, queue) and (want.runs is None or run in want.runs) and lane not in want.busy_lanes
+
+
+def fits(row: SegmentRow, want: Want, rooms: Rooms) -> bool:
+    """Return whether a row may be taken, if it is due."""
+    return may_fit(want, row.kind, row.queue, row.run, row.lane) and rooms.of(row.run, 1) > 0
+
+
+class Claiming:
+    """One claim, as a verb of its own or as the end of a commit.
+
+    `fresh` are rows that the commit has made ready, and `let_go` how many tasks of each run it gives back.
+    """
+
+    def __init__(
+        self,
+        found: Candidates,
+        want: Want,
+        changes: Changes,
+        fresh: Iterable[SegmentRow] = (),
+        let_go: Counter[int] | None = None,
+    ) -> None:
+        self._found, self._want, self._changes = found, want, changes
+        more = let_go or Counter[int]()
+
+        def room(run: int) -> int | None:
+            left = found.room(run)
+            return None if left is None else left + more[run]
+
+        self._rooms = Rooms(room)
+        mine = (row for row in fresh if row.due is None or row.due <= changes.now)
+        self._fresh = sorted((row for row in mine if fits(row, want, self._rooms)), key=_PLACE)
+        #: Rows of which a part was taken, so that what is read again of them is what is left.
+        self._touched: dict[int, SegmentRow] = {}
+        self._cut: set[int] = set()
+
+    def find(self) -> bool | None:
+        """Return whether suspects wait, if there is nothing to take; None when there is."""
+        if self._found.apart:
+            return False
+        suspects = any(True for _ in self._found.suspects(self._rooms))
+        if self._want.limit < 1:
+            return suspects
+        if suspects and not self._found.held:
+            return None
+        return None if any(True for _ in self._found.ready(self._rooms)) else suspects
+
+    def take(self, turn: int) -> Taken:
+        """Choose rows and claim them."""
+        found, want = self._found, self._want
+        if found.apart:
+            return Taken((), False, turn)
+        fresh_suspects = [row for row in self._fresh if row.is_apart]
+        self._fresh = [row for row in self._fresh if not row.is_apart] if fresh_suspects else self._fresh
+        suspects = list(islice(merge(found.suspects(self._rooms), fresh_suspects, key=_PLACE), 2))
+        if suspects and not found.held and want.limit > 0:
+            return Taken([self._head(suspects[0], want.limit)], len(suspects) > 1, turn)
+        shared = self._by_turns(turn)
+        taken = [] if shared is None else [self._head(shared, max(1, want.limit // 4))]
+        limit = want.limit - sum(row.count for row in taken)
+        taken += self._by_rank(limit)
+        # One that was alone had its turn: who comes now is next.
+        turn = taken[0].run if taken else turn
+        return Taken(taken, bool(suspects), turn)
+
+    def _by_rank(self, limit: int) -> list[SegmentRow]:
+        """Rows and heads of rows, best first, until the limit is reached."""
+        taken: list[SegmentRow] = []
+        if limit < 1:
+            return taken
+        for row in merge(self._ready(), self._fresh, key=_PLACE) if self._fresh else self._ready():
+            while row.state is SegmentState.READY and self._rooms.of(row.run, limit) > 0:
+                head = self._head(row, limit)
+                taken.append(head)
+                limit -= head.count
+                if limit < 1:
+                    return taken
+        return taken
+
+    def _ready(self) -> Iterator[SegmentRow]:
+        """The stored rows, as this claim has left them."""
+        for row in self._found.ready(self._rooms):
+            yield self._touched.get(row.id, row)
+
+    def _by_turns(self, turn: int) -> SegmentRow | None:
+        """The best row of the next run that has work, so that none waits behind a long one; None without another."""
+        if self._want.limit < 1 or len(list(islice(self._runs_after(0), 2))) < 2:
+            return None
+        able: list[SegmentRow] = []
+        up_to_it = takewhile(lambda run: run <= turn, self._runs_after(0))
+        for run in islice(chain(self._runs_after(turn), up_to_it), TURN_WINDOW):
+            if (best := self._best_of(run)) is not None:
+                able.append(best)
+                if len(able) == 2:
+                    return able[0]
+        return None
+
+    def _runs_after(self, after: int) -> Iterator[int]:
+        """The runs that have work, wanted or not, by id."""
+        mine = sorted({row.run for row in self._fresh})
+        while True:
+            later = [run for run in mine if run > after]
+            stored = self._found.next_run(after, self._rooms)
+            if stored is None and not later:
+                return
+            after = min(later[:1] if stored is None else [stored, *later[:1]])
+            yield after
+
+    def _best_of(self, run: int) -> SegmentRow | None:
+        if (self._want.runs is not None and run not in self._want.runs) or not self._rooms.of(run, 1):
+            return None
+        stored = self._found.best_of(run, self._rooms)
+        heads = [row for row in self._fresh if row.run == run][:1]
+        return min(heads if stored is None else [stored, *heads], key=_PLACE, default=None)
+
+    def _head(self, row: SegmentRow, limit: int) -> SegmentRow:
+        """Claim as much of the beginning of a row as may be taken; there is room for some of it."""
+        cut, count = take_head(row.first, row.last, row.left, self._rooms.of(row.run, limit))
+        self._rooms.take(row.run, count)
+        changes = self._changes
+        if cut > row.last:
+            head = row
+            if row.id:
+                changes.claimed.append(row)
+        else:
+            head = row.split(cut)
+            changes.segments.append(head)
+            if row.id and row.id not in self._cut:
+                self._cut.add(row.id)
+                changes.cut.append(row)
+        if row.id:
+            self._touched[row.id] = row
+        head.state, head.owner, head.token = SegmentState.CLAIMED, changes.process, new_token()
+        return head

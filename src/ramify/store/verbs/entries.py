@@ -1,0 +1,146 @@
+"""How tasks come in from outside: with a new run, or appended to one. Children come in by commits.
+
+Both are idempotent: started or appended again, they say what is there and change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ramify.errors import BadPayload, UnknownRun
+from ramify.model.addition import Addition, applied_before
+from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.key import Hold
+from ramify.model.run import NewRun, Order, RunState, Started, StoredRun, check_takes_tasks
+from ramify.model.task import Appended, NewTasks, check_tasks
+from ramify.store.changes import Changes
+from ramify.store.tables import Ask, Loaded, Tables
+from ramify.store.verbs import adding, advancing
+from ramify.store.verbs.adding import AddedGroup, Adding
+from ramify.store.verbs.arriving import Arriving
+from ramify.store.verbs.commit import overgrown
+from ramify.store.verbs.keys import Keys, holders
+from ramify.store.verbs.opening import Opening, may_open, new_run
+
+
+def start(
+    tables: Tables,
+    new: NewRun,
+    tasks: Sequence[NewTasks],
+    joins: Sequence[NewJoins],
+    waiters: Sequence[NewWaiters],
+    now: int,
+) -> Started:
+    """Create a run with its first tasks, or say which one has its id or name."""
+    leader = () if new.follows is None else (new.follows.run,)
+    loaded = tables.load(Ask(now, new=adding.ranges(tasks), runs=leader, start=new))
+    if loaded.known is not None:
+        return Started(loaded.known, created=False)
+    if not 0 < new.id < loaded.reserved:
+        raise BadPayload(f"run id {new.id} was not reserved from this store")
+    first = Addition(new.id, tasks, joins, waiters)
+    _check(tables, loaded, [first])
+    if leader and leader[0] not in loaded.runs:
+        raise UnknownRun(f"there is no run {leader[0]} in this store")
+    made = new_run(loaded, new, tasks, now)
+    changes = Changes(0, 0, now, runs=[made])
+    (added,) = _add(tables, changes, {new.id: made}, [(made, first, 0)])
+    tables.write(changes)
+    if made.round < 0 and (moved := advancing.begin(tables, made.id, now)) is not None:
+        made = replace(made, round=moved.round)
+    return Started(made, created=True, added=added)
+
+
+def append(tables: Tables, additions: Sequence[Addition], now: int) -> Sequence[Appended]:
+    """Publish tasks in runs that take them, or that they open."""
+    groups = [tasks for each in additions for tasks in each.tasks]
+    by_id = {each.run for each in additions if each.opens is None}
+    loaded = tables.load(Ask(now, new=adding.ranges(groups), runs=by_id, grows=True, opens=may_open(additions)))
+    for run in sorted(by_id):
+        if run not in loaded.runs:
+            raise UnknownRun(f"there is no run {run} in this store")
+    if applied_before(additions, tables.owner):
+        return [_known(tables, each, now) for each in additions]
+    for run in sorted(by_id):
+        check_takes_tasks(run, loaded.runs[run].state)
+    _check(tables, loaded, additions)
+    changes = Changes(0, 0, now)
+    opening = Opening(loaded, changes)
+    into = [(loaded.runs[each.run] if each.opens is None else opening.run(each), each) for each in additions]
+    rounds = [(run, each, run.round + 1 if run.order is Order.ROUNDS else 0) for run, each in into]
+    added = _add(tables, changes, {run.id: run for run, _ in into}, rounds)
+    tables.write(changes)
+    if halted := overgrown(loaded, changes):
+        advancing.halt(tables, halted, now)
+    return added
+
+
+def _check(tables: Tables, loaded: Loaded, new: Sequence[Addition]) -> None:
+    groups = [tasks for each in new for tasks in each.tasks]
+    for tasks in groups:
+        check_tasks(tasks)
+    adding.check_room(loaded, groups)
+    links = [some for each in new for some in each.joins], [some for each in new for some in each.waiters]
+    adding.check_joins(tables, groups, *links)
+
+
+def _add(
+    tables: Tables, changes: Changes, runs: Mapping[int, StoredRun], new: Sequence[tuple[StoredRun, Addition, int]]
+) -> list[Appended]:
+    """Add what comes into each run at a round: first all joins, then all tasks, then who waits for them, so that each
+    may name any other.
+    """
+    arriving = Arriving(tables, changes, runs)
+    groups = [(run.id, tasks) for run, each, _ in new for tasks in each.tasks]
+    putting = Adding(changes, Keys(tables, changes, groups), arriving)
+    for run, each, round in new:
+        arriving.create(run.id, each.joins, round)
+    added = [_tasks(tables, putting, run, each, round) for run, each, round in new]
+    became = {given: task for mine in added for group in mine for given, task in group.moved().items()}
+    for (run, each, round), mine in zip(new, added, strict=True):
+        arrived = [arrival for group in mine for arrival in group.arrivals]
+        arriving.arrive(run.id, round, arrived + arriving.wait([t for _, t in groups], each.waiters, became))
+    arriving.settle()
+    return [_answer(run.id, mine) for (run, _, _), mine in zip(new, added, strict=True)]
+
+
+def _tasks(tables: Tables, putting: Adding, run: StoredRun, new: Addition, round: int) -> Sequence[AddedGroup]:
+    # Behind the id of its run there is the first task, which follows on none.
+    is_single = len(new.tasks) == 1 and not new.joins and not new.waiters and new.tasks[0].first - 1 != run.id
+    if is_single and putting.extend_tail(tables, run, new.tasks[0], round):
+        return [AddedGroup(new.tasks[0])]
+    return [putting.add(run, tasks, round) for tasks in new.tasks]
+
+
+def _answer(run: int, added: Sequence[AddedGroup]) -> Appended:
+    taken = frozenset((g, i) for g, group in enumerate(added) for i in group.lost)
+    return Appended(tuple(group.ids for group in added), taken, run=run)
+
+
+def _known(tables: Tables, new: Addition, now: int) -> Appended:
+    """The answer to an append that was applied before: the ids its tasks have, or lost their keys to."""
+    groups = new.tasks
+    owners = (tables.owner(tasks.first, tasks.last) for tasks in groups)
+    owner = next((number for number in owners if number is not None), new.run)
+    run = tables.runs([owner])[owner]
+    ids: list[tuple[int, ...]] = []
+    taken: set[tuple[int, int]] = set()
+    for g, tasks in enumerate(groups):
+        there = tables.keys_at(tasks.first, tasks.last)
+        # Keys that count only in a run are free once it is forgotten, although they go page by page.
+        is_free = run.state is RunState.FORGOTTEN and tasks.hold is Hold.ONCE
+        held = {} if is_free else holders(tables, tasks.hold, run.id, tasks.kind, tasks.keys or (), now)
+        task, found = tasks.first, []
+        for i in range(len(tasks.bodies)):
+            key = tasks.keys[i] if tasks.keys is not None else None
+            task = tasks.first + i if tasks.join is not None or tasks.waits else task
+            if task in there and there[task] == key:
+                found.append(task)
+                task += 1
+            else:
+                found.append(held.get(key or b"", 0))
+                taken.add((g, i))
+        ids.append(tuple(found))
+    return Appended(tuple(ids), frozenset(taken), already=True, run=run.id)
