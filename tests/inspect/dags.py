@@ -7,7 +7,7 @@ from threading import Event
 from ramify import Call, Dag, Stream, Tasks, current
 from ramify.inspect.graph import Graph, GraphNode
 from ramify.model.run import StoredRun
-from ramify.shapes.start import Ask, begin
+from ramify.shapes.start import StartRequest, begin
 from ramify.store.contract import Store
 
 jobs = Tasks()
@@ -69,7 +69,7 @@ def diamond() -> Dag:
 
 def started(store: Store, dag: Dag) -> StoredRun:
     """A run of a DAG on which nobody works yet."""
-    return begin(store, Ask("dag", dag.of(), order=dag.of().order)).run
+    return begin(store, StartRequest("dag", dag.of(), order=dag.of().order)).run
 
 
 def node(graph: Graph | None, id: str) -> GraphNode:

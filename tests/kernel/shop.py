@@ -28,7 +28,7 @@ from ramify.model.event import Event, Status
 from ramify.model.outcome import Failure
 from ramify.model.policy import Backoff
 from ramify.model.run import Order, RunState
-from ramify.shapes.start import Ask, add, begin
+from ramify.shapes.start import StartRequest, add, begin
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import open_store
@@ -78,7 +78,7 @@ class Shop:
 
     def start(self, *calls: Call[Any], store: Store | None = None, **ask: Any) -> int:
         """A run with these roots; nobody works on it yet."""
-        return begin(store or self.store, Ask(*plan_of(calls), **ask)).run.id
+        return begin(store or self.store, StartRequest(*plan_of(calls), **ask)).run.id
 
     def add(self, run: int, *calls: Call[Any], store: Store | None = None) -> tuple[int, ...]:
         given = store or self.store

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ramify import Engine, JobFailed, JobState, Stream
+from ramify import Backoff, Engine, JobFailed, JobState, Stream, current
 from ramify.testing import using
 
 engine = Engine("shop.db")
@@ -24,6 +24,13 @@ def invoice(order: str, amount: int) -> int:
 @engine.task
 def closing(amounts: Stream[int] = Stream()) -> int:
     return sum(amounts)
+
+
+@engine.task(backoff=Backoff(first=1))
+def pay(order: str) -> None:
+    current().enqueue(invoice.of(order, 40))
+    if current().attempt == 1:
+        raise ConnectionError("the bank is away")
 
 
 def test_enqueue_here_and_run_elsewhere() -> None:
@@ -61,6 +68,17 @@ def test_a_job_can_wait_for_others() -> None:
         parts, total = engine.enqueue_many([invoice.of(f"o-{n}", n) for n in range(5)], then=closing.of())
         assert total.result() == 10
         assert all(job.state is JobState.DONE for job in parts)
+
+
+def test_a_task_can_enqueue_jobs() -> None:
+    """`current().enqueue` adds jobs with the end of the task: exactly if it ends as done, and once."""
+    with using(engine) as bench:
+        engine.enqueue(pay.of("o-17"))
+        bench.drain(raising=False)
+        assert not list(engine.jobs(kind=invoice))
+        bench.advance(1)
+        bench.drain()
+        assert [job.result() for job in engine.jobs(kind=invoice)] == [40]
 
 
 def test_a_job_can_expire() -> None:

@@ -137,6 +137,16 @@ class Enqueuing:
             ((added,),) = self._there().add([new], id)
             return id if added.task is None else added.task
 
+    def as_jobs(self, calls: Sequence[Call[Any]]) -> Sequence[Call[Any]]:
+        """Calls as the jobs that they become when the task ends that enqueues them."""
+        table = self._inside.table()
+        self._inside.check_known(calls, table)
+        self._there().check(call.group.queue for call in calls)
+        with self.sending([kept(call, _keep_of(table[call.kind])) for call in calls]) as sent:
+            if isinstance(refused := self.room.refusals([NewJobs(sent)])[0], QueueFull):
+                raise refused
+            return sent
+
     def _add(self, adding: Generator[NewJobs, tuple[Added, ...], list[Job[Any]]]) -> list[Job[Any]]:
         try:
             new = next(adding)

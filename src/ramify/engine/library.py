@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -23,6 +23,7 @@ from ramify.inspect.lives import Commits, lives_of
 from ramify.kernel.handler import Handler
 from ramify.kernel.stream import Stream
 from ramify.kernel.surroundings import Child, Leader, OtherRuns, RunFacts
+from ramify.model.call import Call
 from ramify.model.context import ContextValue
 from ramify.model.event import Status
 from ramify.model.join import Ends
@@ -154,6 +155,10 @@ class StoreLibrary:
         if self._others is None:
             raise ConfigError("other runs do not exist in attempt(). Test this with using()")
         return self._others
+
+    def as_jobs(self, calls: Sequence[Call[Any]]) -> Sequence[Call[Any]]:
+        """Calls as jobs; where a task is tried by itself, as they are."""
+        return calls if self._others is None else self._others.as_jobs(calls)
 
     def handler(self, kind: str) -> Handler | None:
         """Return what runs tasks of a kind; None when nobody here knows it."""

@@ -35,7 +35,7 @@ from ramify.shapes.dag.own import GATHER
 from ramify.shapes.dag.trigger import TRIGGER
 from ramify.shapes.dataset import note
 from ramify.shapes.pipeline.own import WAY
-from ramify.shapes.start import Ask, begin_once, is_launched_from, launch_digest
+from ramify.shapes.start import StartRequest, begin_once, is_launched_from, launch_digest
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.reads import Reads
@@ -71,7 +71,7 @@ class Others:
         shape, plan = plan_of(root)
         launched = launch_digest(origin.place, origin.given)
         headers = self._inside.headers_here()
-        ask = Ask(shape, plan, name=name, order=plan.order, stays=False, launched=launched, headers=headers)
+        ask = StartRequest(shape, plan, name=name, order=plan.order, stays=False, launched=launched, headers=headers)
         events = store.reads.events(origin.task, origin.task) if origin.life > 1 else ()
         succeeded, reopened = _reopenings(events)
         began = Commits(store.reads).when(reopened) or 0
@@ -131,6 +131,10 @@ class Others:
     def enqueue(self, call: Call[Any], id: int, after: Sequence[int]) -> int:
         """Add a job with a reserved id, unless it is there; the id of the job, or of the one that has its key."""
         return self._inside.enqueuing.add_reserved(call, id, after)
+
+    def as_jobs(self, calls: Sequence[Call[Any]]) -> Sequence[Call[Any]]:
+        """Calls as the jobs that they become with the end of a task."""
+        return self._inside.enqueuing.as_jobs(calls)
 
     def awaiting(self, dataset: str) -> Sequence[Definition]:
         """Return what the engine's tasks have that starts on a dataset."""

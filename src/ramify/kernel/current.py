@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
 from inspect import isgenerator
 from itertools import islice
 from typing import Any
@@ -56,6 +55,7 @@ class Current:
         "_chunk",
         "_context",
         "_forks",
+        "_jobs",
         "_made",
         "_passed",
         "_position",
@@ -72,6 +72,7 @@ class Current:
         self._position = position
         self._spawned: list[Call[Any]] = []
         self._forks: list[Fork | Subgraph] = []
+        self._jobs: list[Call[Any]] = []
         #: Where very many of one spawn were staged.
         self._stagings: list[Staging] = []
         #: Whether the store did not take them: then nothing of this attempt counts, whatever its handler says.
@@ -259,6 +260,20 @@ class Current:
         if then is not None:
             self._forks.append(Fork(self.task, (), then, join, staging.count))
 
+    def enqueue(self, *calls: Call[Any] | Iterable[Call[Any]]) -> None:
+        """Add jobs to their queues together with the end of this task: exactly if it ends as done, and once.
+
+        `calls` are calls, or an iterable of them. Jobs are no children: their run is that of their queue, nobody waits
+        for them, and a cancel of this task does not reach them. Nothing is returned, because only the commit knows
+        whether a key was free. QueueFull if the queue has no room.
+        """
+        new = list(self._each(calls))
+        for call in new:
+            if type(call) is not Call:
+                raise BadPayload(f"enqueue(): expected calls, got {instead_of_call(call)}.")
+        self._made = True
+        self._jobs += self._surroundings.library.as_jobs(self._passing_on(new))
+
     def _each(self, calls: Iterable[object]) -> Iterator[Any]:
         """The calls that were given, one by one or in an iterable."""
         for call in calls:
@@ -302,9 +317,7 @@ class Current:
 
     def _check_number(self, more: int) -> None:
         most = self._chunk.handler.policy.max_children
-        if most is None:
-            return
-        if self._number + more > most:
+        if most is not None and self._number + more > most:
             raise Fatal(f"{self.kind}: spawned more than max_children={most}. Raise @task(max_children=...).")
 
     @property
@@ -352,13 +365,6 @@ class Current:
         """Calls that this attempt makes, with the headers that they inherit."""
         return inheriting(calls, self._outgoing)
 
-    def _heading(self, fork: Fork | Subgraph) -> Fork | Subgraph:
-        if isinstance(fork, Fork):
-            *members, then = self._passing_on([*fork.members, fork.then])
-            return replace(fork, members=members, then=then)
-        passed = self._passing_on([each.call for each in fork.calls])
-        return replace(fork, calls=[each._replace(call=call) for each, call in zip(fork.calls, passed, strict=True)])
-
     def _grow(self, calls: Sequence[LinkedCall]) -> None:
         """Go on with calls that wait for each other, each behind those it needs; the last one arrives for this task."""
         self._made = True
@@ -369,7 +375,8 @@ class Current:
         offspring.add(task, self._passing_on(self._spawned))
         if self._context is not None:
             offspring.keep(self._context._close())
-        offspring.forks += map(self._heading, self._forks)
+        offspring.forks += (fork.made_of(self._passing_on(fork.all)) for fork in self._forks)
+        offspring.jobs += self._jobs
         for staging in self._stagings:
             offspring.published += staging.ranges
         continued = sum(fork.staged for fork in self._forks if isinstance(fork, Fork))
@@ -380,7 +387,7 @@ class Current:
         if self._context is not None:
             self._context._close()
             self._context = None
-        self._spawned, self._forks, self._stagings, self._passed = [], [], [], None
+        self._spawned, self._forks, self._jobs, self._stagings, self._passed = [], [], [], [], None
         self._made = self._refused = self._saw_cancel = False
 
     def _set(self) -> None:

@@ -8,7 +8,7 @@ because their ids must be known together.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, repeat
 from operator import attrgetter, is_
 from typing import Any, NamedTuple, TypeVar, cast
@@ -190,6 +190,15 @@ class Fork:
         """How many members there are."""
         return len(self.members) + self.staged
 
+    @property
+    def all(self) -> Sequence[Call[Any]]:
+        """The members that are not staged, and the continuation."""
+        return [*self.members, self.then]
+
+    def made_of(self, calls: Sequence[Call[Any]]) -> Fork:
+        """The same with other calls in their place."""
+        return replace(self, members=calls[:-1], then=calls[-1])
+
 
 class LinkedCall(NamedTuple):
     """A call of a subgraph, which starts when those that it needs, by their places, have ended as its rule says.
@@ -220,12 +229,22 @@ class Subgraph:
         """How many members there are."""
         return len(self.calls) - 1
 
+    @property
+    def all(self) -> Sequence[Call[Any]]:
+        """All of the calls."""
+        return [each.call for each in self.calls]
+
+    def made_of(self, calls: Sequence[Call[Any]]) -> Subgraph:
+        """The same with other calls in their place."""
+        return replace(self, calls=[each._replace(call=call) for each, call in zip(self.calls, calls, strict=True)])
+
 
 @dataclass(slots=True)
 class Offspring:
     """The children of tasks of one claim. `published` names ranges that were staged while they ran.
 
-    `sets` are the values that they set in the context of their run; None while there is none.
+    `sets` are the values that they set in the context of their run; None while there is none. `jobs` are calls that go
+    into queues with the ends of these tasks.
     """
 
     broods: dict[Group, Brood] = field(default_factory=dict)
@@ -234,6 +253,7 @@ class Offspring:
     discarded: list[int] = field(default_factory=list)
     staged: int = 0
     sets: list[SetValue] | None = None
+    jobs: list[Call[Any]] = field(default_factory=list)
     _last: tuple[Group, Brood] | None = None
 
     def add(self, parent: int, calls: Sequence[Call[Any]]) -> None:
@@ -280,6 +300,7 @@ class Offspring:
         self.published += other.published
         self.discarded += other.discarded
         self.staged += other.staged
+        self.jobs += other.jobs
         self.keep(other.sets)
 
     def undone(self) -> Offspring:

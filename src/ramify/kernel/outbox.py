@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
 
 from ramify.kernel.continuations import Continuations, floor
-from ramify.kernel.offspring import Offspring, new_tasks, sorted_out
+from ramify.kernel.offspring import Brood, Offspring, new_tasks, sorted_out
 from ramify.kernel.signals import Ended
 from ramify.kernel.work import Ran, Wait
-from ramify.model.call import LONGEST_DELAY
+from ramify.model.addition import Addition
+from ramify.model.call import LONGEST_DELAY, Call, Group
 from ramify.model.claim import Claim
 from ramify.model.commit import Later, Part
 from ramify.model.event import Status
+from ramify.model.job import queue_run
 from ramify.model.policy import SECOND, due_bucket
+from ramify.model.task import NewTasks
 
 Reserve = Callable[[int, int], int]
 
@@ -45,7 +51,7 @@ class Finished:
     @property
     def is_fertile(self) -> bool:
         """True if something may be there once they are committed that was not there before."""
-        return self.offspring.count > 0 or self.claim.awaited
+        return self.offspring.count > 0 or bool(self.offspring.jobs) or self.claim.awaited
 
     def done(self, ran: Ran) -> None:
         """Take over the tasks of a chunk that ended well, and how long attempts took."""
@@ -156,7 +162,21 @@ def part_of(finished: Finished, reserve: Reserve, now: int, exact: bool = False)
         heirs=forked.heirs,
         took=finished.took,
         sets=offspring.sets or (),
+        additions=_additions(offspring.jobs, reserve, now) if offspring.jobs else (),
     )
+
+
+def _additions(jobs: Sequence[Call[Any]], reserve: Reserve, now: int) -> list[Addition]:
+    """Jobs by queue, each with the run that begins the queue if it must."""
+    broods: dict[Group, Brood] = {}
+    for call in jobs:
+        # Jobs have no parent: they go their own way.
+        broods.setdefault(call.group, Brood()).add(0, call)
+    queues: dict[str, list[NewTasks]] = {}
+    for group, brood in sorted_out(broods):
+        new = new_tasks(group, reserve(len(brood.bodies), 0), brood, now)
+        queues.setdefault(group.queue, []).append(msgspec.structs.replace(new, parents=None))
+    return [Addition.opening(queue_run(queue, reserve(1, 0)), tasks) for queue, tasks in queues.items()]
 
 
 def _tasks(tasks: list[int]) -> Sequence[int]:

@@ -118,6 +118,9 @@ class OtherRuns(Protocol):
     def enqueue(self, call: Call[Any], id: int, after: Sequence[int]) -> int:
         """Add a job with a reserved id, to begin when others have ended, unless it is there; the id of the job."""
 
+    def as_jobs(self, calls: Sequence[Call[Any]]) -> Sequence[Call[Any]]:
+        """Calls as the jobs that they become; refuses what their queues do not take."""
+
     def awaiting(self, dataset: str) -> Sequence[Definition]:
         """Return what starts on a dataset."""
 
@@ -163,6 +166,9 @@ class Library(Protocol):
     @property
     def others(self) -> OtherRuns:
         """Other runs of the store."""
+
+    def as_jobs(self, calls: Sequence[Call[Any]]) -> Sequence[Call[Any]]:
+        """Calls that a task enqueues as the jobs that they become."""
 
     def handler(self, kind: str) -> Handler | None:
         """Return what runs tasks of a kind; None when nobody here knows it."""

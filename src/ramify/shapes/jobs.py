@@ -9,7 +9,7 @@ Does not wait for jobs, and does not read what became of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, islice
@@ -17,21 +17,19 @@ from typing import Any
 
 from msgspec import structs
 
-from ramify.errors import ConfigError, RunEnded
+from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.continuations import reads_results
 from ramify.kernel.offspring import Brood, new_tasks
 from ramify.model.call import Call, Extra
 from ramify.model.codec.escape import has_slots
-from ramify.model.job import QUEUES
+from ramify.model.job import QUEUES, SHAPE, queue_run
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
-from ramify.model.run import NewRun, Order, RunState, StoredRun, Tolerance
+from ramify.model.run import NewRun, StoredRun
 from ramify.model.task import NewTasks
 from ramify.shapes.plan import Added, Beginning, laid_out
 from ramify.shapes.start import until_answered
 from ramify.store.contract import Store
-
-SHAPE = "jobs"
 
 #: The first of so many ids that are larger than another.
 Reserve = Callable[[int, int], int]
@@ -74,65 +72,53 @@ def queue_called(store: Store, queue: str) -> StoredRun | None:
 
 
 class JobQueues:
-    """The queues of a store, and how jobs get into them. Which run a queue is, is looked up once."""
+    """The queues of a store, and how jobs get into them: by name, so that no queue is looked up."""
 
     def __init__(self, store: Store, reserve: Reserve) -> None:
         self.store = store
         self._reserve = reserve
-        self._known: dict[str, StoredRun] = {}
+        #: By queue, the run that begins it if it must; each begins one at most.
+        self._spare: dict[str, NewRun] = {}
+        #: The queues of which it is known that nothing else has their name.
+        self._checked: set[str] = set()
 
     def add(self, new: Sequence[NewJobs], first: int | None = None) -> list[tuple[Added, ...]]:
         """Add jobs, all of them in one transaction, and say what became of each.
 
         Their ids begin with `first`, if that was reserved for them: added again under it, they are there once.
         """
-        queues = dict.fromkeys(call.group.queue for each in new for call in each.all)
-        tried: dict[str, int] = {}
-        while True:
-            runs = {queue: self._known.get(queue) or self._opened(queue) for queue in queues}
-            before, tried = tried, {queue: run.id for queue, run in runs.items()}
-            try:
-                return self._add(runs, new, first)
-            except RunEnded:
-                if tried == before:
-                    raise
-                # Somebody cancelled one.
-                for queue in queues:
-                    self._known.pop(queue, None)
-
-    def _add(self, runs: Mapping[str, StoredRun], new: Sequence[NewJobs], first: int | None) -> list[tuple[Added, ...]]:
+        opens = {call.group.queue: self._opening(call.group.queue) for each in new for call in each.all}
         if first is None:
-            size = sum(len(each.all) for each in new)
-            first = self._reserve(size, max(run.id for run in runs.values()))
+            first = self._reserve(sum(len(each.all) for each in new), max(run.id for run in opens.values()))
         rows = _laid_out(new, first, self.store.now())
-        additions = [row.into(runs[queue].id) for queue, row in rows]
-        answers = until_answered(partial(self.store.append, additions))
+        additions = [row.into(0, opens[queue]) for queue, row in rows]
+        try:
+            answers = until_answered(partial(self.store.append, additions))
+        except BaseException as error:
+            # Perhaps they are there, in runs that began with them.
+            self._spare.clear()
+            if isinstance(error, BadPayload):
+                self.check(opens)
+            raise
         became: dict[int, Added] = {}
-        for (_, row), answer in zip(rows, answers, strict=True):
+        for (queue, row), answer in zip(rows, answers, strict=True):
+            if answer.run == opens[queue].id:
+                self._spare.pop(queue, None)
             became.update(zip(sorted(row.order), row.added(answer), strict=True))
         places = count()
         return [tuple(became[next(places)] for _ in each.all) for each in new]
 
-    def _opened(self, queue: str) -> StoredRun:
-        """The run that a queue is, begun if there is none, or if the last one takes no more."""
-        known = until_answered(partial(queue_called, self.store, queue))
-        if known is None or known.state.is_end or known.state is RunState.DRAINING:
-            known = self._begun(queue, 1 if known is None else known.generation + 1)
-        self._known[queue] = known
-        return known
+    def check(self, queues: Iterable[str]) -> None:
+        """Refuse queues whose name something else has."""
+        for queue in queues:
+            if queue not in self._checked:
+                until_answered(partial(queue_called, self.store, queue))
+                self._checked.add(queue)
 
-    def _begun(self, queue: str, generation: int) -> StoredRun:
-        run = NewRun(
-            id=self._reserve(1, 0),
-            name=QUEUES + queue,
-            generation=generation,
-            shape=SHAPE,
-            order=Order.ANY,
-            endless=True,
-            shown=f"the jobs of queue {queue!r}",
-            tolerates=Tolerance.ANY,
-        )
-        return until_answered(partial(self.store.start, run)).run
+    def _opening(self, queue: str) -> NewRun:
+        if queue not in self._spare:
+            self._spare[queue] = queue_run(queue, self._reserve(1, 0))
+        return self._spare[queue]
 
 
 #: Rows of a queue.

@@ -22,7 +22,7 @@ from ramify.kernel.offspring import Brood, new_tasks, sorted_out
 from ramify.model.addition import Addition
 from ramify.model.call import Call, Group, with_headers
 from ramify.model.join import NewJoins, NewWaiters
-from ramify.model.run import Order, RunState
+from ramify.model.run import NewRun, Order, RunState
 from ramify.model.task import Appended, NewTasks, Row
 
 R_co = TypeVar("R_co", covariant=True)
@@ -50,9 +50,9 @@ class Beginning:
     waiters: Sequence[NewWaiters] = ()
     order: Sequence[int] = ()
 
-    def into(self, run: int) -> Addition:
-        """The same for a run that is there."""
-        return Addition(run, self.tasks, self.joins, self.waiters)
+    def into(self, run: int, opens: NewRun | None = None) -> Addition:
+        """The same for a run that is there, or for the one that it `opens` by its name."""
+        return Addition(run, self.tasks, self.joins, self.waiters, opens)
 
     def inheriting(self, headers: Mapping[str, str]) -> Beginning:
         """The same with these headers, but for those that a task has itself under the same name."""

@@ -50,7 +50,7 @@ from ramify.model.join import Ends
 from ramify.model.log import LogLine
 from ramify.model.outcome import Deferred, Done, TaskError
 from ramify.model.stray import instead_of_call
-from ramify.shapes.start import Ask, begin
+from ramify.shapes.start import StartRequest, begin
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import open_store
@@ -66,7 +66,8 @@ class Attempted(Generic[R]):
     """The result of one attempt.
 
     `children` were yielded or spawned, in that order; `forks` are those spawned with a continuation, as `members` and
-    `then`. `stopped` is the reason if it ended its run, and `context` has the values it set there.
+    `then`; `jobs` were enqueued by `current().enqueue`. `stopped` is the reason if it ended its run, and `context` has
+    the values it set there.
     """
 
     outcome: Done | Deferred
@@ -76,6 +77,7 @@ class Attempted(Generic[R]):
     stopped: str | None
     context: Mapping[str, Any]
     _value: R
+    jobs: Sequence[Call[Any]] = ()
 
     @property
     def result(self) -> R:
@@ -222,13 +224,14 @@ def _attempt(
     result = handler.signature.decode_result(value)
     forks = [fork for fork in ran.offspring.forks if isinstance(fork, Fork)]
     was_set = {new.name: _anything.read(new.value) for new in ran.offspring.sets or ()}
-    return Attempted(Done(value), seen, forks, notes.rest(), stopped, was_set, result)
+    jobs = ran.offspring.jobs
+    return Attempted(Done(value), seen, forks, notes.rest(), stopped, was_set, result, jobs)
 
 
 def _claim(store: Store, sender: Sender, call: Call[Any], params: object) -> Claim:
     """The call as the only task of a run of its own, claimed as any process would."""
     now = msgspec.structs.replace(call, group=dataclasses.replace(call.group, delay=None, due=None))
-    begin(store, Ask(*plan_of(now), params=params))
+    begin(store, StartRequest(*plan_of(now), params=params))
     return sender.send(lambda stamp: store.claim(stamp, Want(frozenset({call.kind}), 1))).claims[0]
 
 

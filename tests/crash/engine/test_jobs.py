@@ -27,7 +27,7 @@ from tests.crash.engine.job_program import PARTS, Move, answers, engine, moves_o
 PROGRAM = "tests.crash.engine.job_program"
 #: Points that the scene comes past, by how often at least.
 POINTS = {
-    "before-start": 2, "after-start": 2, "before-append": 18, "after-append": 18, "before-cancel": 2, "after-cancel": 2,
+    "before-append": 18, "after-append": 18, "before-cancel": 2, "after-cancel": 2,
     "before-reopen": 1, "after-reopen": 1, "before-reserve": 1, "after-reserve": 1, "after-claim": 8, "leased": 12,
     "before-attempt": 12, "after-attempt": 12, "before-commit": 8, "after-commit": 8, "before-retry": 1,
 }  # fmt: skip

@@ -35,6 +35,7 @@ FILES = (
     "order",
     "suspects",
     "commit",
+    "additions",
     "retries",
     "context",
     "columns",

@@ -141,6 +141,17 @@ def a_commit_that_takes_a_run_beyond_its_tasks_halts_it(house: House) -> None:
 
 
 @case("commit")
+def children_count_as_well_that_come_before_a_staged_range_with_keys(house: House) -> None:
+    run = house.any_run(house.tasks(2), max_tasks=4)
+    worker = house.worker()
+    claim = worker.take()
+    staged = house.tasks(1, kind="copy", keys=[b"k"])
+    assert worker.stage(claim, staged)
+    worker.done(claim, claim.tasks[:1], children=[house.tasks(2, kind="sum")], publish=[staged.first])
+    assert house.store.reads.run(run).state is RunState.DRAINING
+
+
+@case("commit")
 def a_run_that_is_halted_for_its_tasks_ends_when_nothing_of_it_is_held(house: House) -> None:
     run = house.any_run(house.tasks(2), house.tasks(kind="copy"), max_tasks=3)
     worker, other = house.worker(), house.worker()
