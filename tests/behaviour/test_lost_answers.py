@@ -23,7 +23,7 @@ from tests.behaviour.conftest import STORES
 from tests.behaviour.office import bundle, engine, letter, post, trace
 from tests.shapes.losing import Losing, Way
 
-OUTSIDE = ("reserve", "start", "append")
+OUTSIDE = ("reserve", "append")
 WORKING = ("claim", "commit", "advance", "cancel", "reopen")
 Lose = Callable[[dict[str, Iterator[Way]]], Losing]
 

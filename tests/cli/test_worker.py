@@ -191,7 +191,7 @@ def test_a_running_job_that_goes_on_after_its_cancel_is_ended_with_its_process_w
     waited = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=LONG)
     assert waited.stdout.split() == ["False"]
     (program / "beside").touch()
-    worker.hears("it ended itself to be rid of a task that ran out of time, or went on after it was cancelled")
+    worker.hears("it ended itself to be rid of a task that ran out of time, or continued after it was cancelled")
     text = (
         f"from walk import *; "
         f"both = [engine.job({stuck}), engine.job({beside})]; "

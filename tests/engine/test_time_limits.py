@@ -128,7 +128,7 @@ def test_a_worker_process_is_replaced_to_be_rid_of_a_task_that_is_out_of_time(ki
     beside, errors, replaced, took = run(tmp_path, kind, 1)
     assert errors == [[kind, *FAILED]]
     assert [attempt for attempt, _ in beside] == [1]
-    why = "it ended itself to be rid of a task that ran out of time, or went on after it was cancelled"
+    why = "it ended itself to be rid of a task that ran out of time, or continued after it was cancelled"
     assert f"a worker process was replaced: {why}" in replaced
     assert took < LONG / 3
 

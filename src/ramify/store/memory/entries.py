@@ -63,7 +63,10 @@ def append(tables: MemoryTables, additions: Sequence[Addition], now: int) -> lis
 
 def _known(tables: MemoryTables, new: Addition, now: int) -> Appended:
     owners = (tables.owner(tasks.first, tasks.last) for tasks in new.tasks)
-    run = next((number for number in owners if number is not None), new.run)
+    run = next((number for number in owners if number is not None), None)
+    if run is None:
+        newest = _newest(tables, new)
+        run = new.run if newest is None else newest.id
     return adding.known(tables, run, new.tasks, now)
 
 

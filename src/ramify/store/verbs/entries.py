@@ -62,7 +62,7 @@ def append(tables: Tables, additions: Sequence[Addition], now: int) -> Sequence[
         if run not in loaded.runs:
             raise UnknownRun(f"there is no run {run} in this store")
     if applied_before(additions, tables.owner):
-        return [_known(tables, each, now) for each in additions]
+        return [_known(tables, loaded, each, now) for each in additions]
     for run in sorted(by_id):
         check_takes_tasks(run, loaded.runs[run].state)
     _check(tables, loaded, additions)
@@ -119,11 +119,16 @@ def _answer(run: int, added: Sequence[AddedGroup]) -> Appended:
     return Appended(tuple(group.ids for group in added), taken, run=run)
 
 
-def _known(tables: Tables, new: Addition, now: int) -> Appended:
-    """The answer to an append that was applied before: the ids its tasks have, or lost their keys to."""
+def _known(tables: Tables, loaded: Loaded, new: Addition, now: int) -> Appended:
+    """The answer to an append that was applied before: the ids its tasks have, or lost their keys to.
+
+    An addition that lost all of its tasks tells no run by them: then it went into the newest of its name.
+    """
     groups = new.tasks
     owners = (tables.owner(tasks.first, tasks.last) for tasks in groups)
-    owner = next((number for number in owners if number is not None), new.run)
+    owner = next((number for number in owners if number is not None), None)
+    if owner is None:
+        owner = new.run if new.opens is None else loaded.newest[new.opens.name or ""].id
     run = tables.runs([owner])[owner]
     ids: list[tuple[int, ...]] = []
     taken: set[tuple[int, int]] = set()

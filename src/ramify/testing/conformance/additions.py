@@ -224,6 +224,21 @@ def late_tasks_of_a_queue_that_went_on_since_are_there_already(house: House) -> 
 
 
 @case("append")
+def sent_again_what_lost_all_its_keys_answers_with_its_queue_and_who_has_them_now(house: House) -> None:
+    unique: dict[str, Any] = {"keys": [b"o-17"], "hold": Hold.UNIQUE}
+    holder = house.tasks(1, kind="copy", **unique)
+    house.store.append([_added(house, holder)])
+    news = [_added(house, house.tasks(1, kind="sum")), _added(house, house.tasks(1, kind="copy", **unique))]
+    house.store.append(news)
+    _, again = house.store.append(news)
+    assert (again.already, again.run, again.ids, again.taken) == (True, _newest(house).id, ((holder.first,),), {(0, 0)})
+    worker = house.worker()
+    worker.done(worker.take(kinds=["copy"]))
+    _, later = house.store.append(news)
+    assert (later.already, later.ids, later.taken) == (True, ((0,),), {(0, 0)})
+
+
+@case("append")
 def many_clients_open_one_queue(house: House) -> None:
     news = [_added(house, house.tasks(kind="copy")) for _ in range(8)]
     clients = [house.client() for _ in range(4)]
