@@ -42,7 +42,13 @@ class Planted:
 
 # Spelled in two halves, so that this file does not break the rules it tests.
 PLANTED = [
-    Planted("a module of one line too many", module_sizes, MODULE, "x = 1\n" * (LARGEST_MODULE + 1), f"{LARGEST_MODULE + 1} lines"),
+    Planted(
+        "a module of one line too many",
+        module_sizes,
+        MODULE,
+        "x = 1\n" * (LARGEST_MODULE + 1),
+        f"{LARGEST_MODULE + 1} lines",
+    ),
     Planted("a module without a docstring", module_docstrings, MODULE, "x = 1\n", "no module docstring"),
     Planted("a path that is not there", paths_in_the_map, "ARCHITECTURE.md", "see\n`src/gone.py`", "`src/gone.py`"),
     Planted("a file name that is not there", paths_in_the_map, "ARCHITECTURE.md", "`gone.py`", "`gone.py`"),
