@@ -231,11 +231,12 @@ def sent_again_what_lost_all_its_keys_answers_with_its_queue_and_who_has_them_no
     news = [_added(house, house.tasks(1, kind="sum")), _added(house, house.tasks(1, kind="copy", **unique))]
     house.store.append(news)
     _, again = house.store.append(news)
-    assert (again.already, again.run, again.ids, again.taken) == (True, _newest(house).id, ((holder.first,),), {(0, 0)})
+    assert (again.already, again.run, again.ids) == (True, _newest(house).id, ((holder.first,),))
+    assert set(again.taken) == {(0, 0)}
     worker = house.worker()
     worker.done(worker.take(kinds=["copy"]))
     _, later = house.store.append(news)
-    assert (later.already, later.ids, later.taken) == (True, ((0,),), {(0, 0)})
+    assert (later.already, later.ids) == (True, ((0,),))
 
 
 @case("append")
