@@ -20,6 +20,7 @@ from ramify.model.event import UNREPORTED, Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.mark import Mark
 from ramify.model.task import MAX_ID, MAX_PAYLOAD, NewTasks, check_tasks
+from ramify.model.value import Swap, check_swaps
 
 NO_HEIRS: Mapping[int, int] = MappingProxyType({})
 NO_TIMES: Mapping[int, int] = MappingProxyType({})
@@ -48,7 +49,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     with an id above that of its task, because of all that arrive for a slot the one with the largest id counts.
     `took` are the microseconds of the attempts that were not quick (sparse, by task). `sets` are the values that tasks
     which are done set in the context of their run, in order. `additions` are tasks for other runs, which they open:
-    those of queues.
+    those of queues. A part with `swaps` holds one task that is done: if a swap loses, nothing of the part is applied.
     """
 
     token: bytes
@@ -65,6 +66,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     took: Mapping[int, int] = NO_TIMES
     sets: Sequence[SetValue] = ()
     additions: Sequence[Addition] = ()
+    swaps: Sequence[Swap] = ()
 
     def status_column(self) -> Sequence[Status]:
         """One status each, whichever way they were given."""
@@ -84,12 +86,13 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 class Committed(msgspec.Struct, frozen=True):
     """The answer to a commit: the parts that were refused, marks on what is still held, and the next claim.
 
-    `seq` is the commit's place in the log; 0 when every part was refused and nothing was written. `now` is the store's
-    time.
+    `seq` is the commit's place in the log; 0 when every part was refused or lost and nothing was written. `lost` are
+    the tasks of parts of which a swap lost: they are held as before. `now` is the store's time.
     """
 
     seq: int
     refused: tuple[bytes, ...] = ()
+    lost: tuple[int, ...] = ()
     marks: tuple[Mark, ...] = ()
     claimed: Claimed = Claimed()
     now: int = 0
@@ -140,7 +143,29 @@ def check_part(part: Part) -> Part:
         check_tasks(tasks)
     for each in part.additions:
         _check_addition(each)
+    if part.swaps:
+        if count != 1 or part.status_column()[0] is not Status.DONE:
+            raise BadPayload("a part with swaps holds one task, and that task is done")
+        check_swaps(part.swaps)
     return part
+
+
+def check_together(parts: Sequence[Part]) -> None:
+    """Refuse parts that share a token, unless they have swaps, and a task that is in two of them."""
+    of_token: dict[bytes, set[int]] = {}
+    for part in parts:
+        tasks = of_token.setdefault(part.token, set())
+        if part.swaps:
+            if part.tasks[0] in tasks:
+                raise BadPayload("two parts of one commit name the same task")
+            tasks.update(part.tasks)
+    if len(of_token) == len(parts):
+        return
+    plain = [part for part in parts if not part.swaps]
+    if len({part.token for part in plain}) != len(plain):
+        raise BadPayload("two parts of one commit name the same token; merge them")
+    if any(not of_token[part.token].isdisjoint(part.tasks) for part in plain):
+        raise BadPayload("two parts of one commit name the same task")
 
 
 def _check_addition(new: Addition) -> None:

@@ -22,6 +22,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     done: bool = False
     seq: int = 0
     refused: tuple[bytes, ...] = ()
+    lost: tuple[int, ...] = ()
     tokens: tuple[bytes, ...] = ()
     suspects: bool = False
     looked: int = 0

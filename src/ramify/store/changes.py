@@ -19,6 +19,7 @@ from ramify.model.join import NewJoins
 from ramify.model.mark import Mark
 from ramify.model.run import RunState, StoredRun
 from ramify.model.task import NewTasks
+from ramify.model.value import Key, StoredValue
 from ramify.store.answers import Answer
 from ramify.store.rows import SegmentRow, SpanRow
 
@@ -98,6 +99,7 @@ class Changes:
     revived: list[Revived] = field(default_factory=list)  #: before anything of them is counted
     replaced: list[tuple[SpanRow, int, int]] = field(default_factory=list)  #: an edition, by its spans
     context: dict[tuple[int, str], ContextValue] = field(default_factory=dict)
+    values: dict[Key, StoredValue | None] = field(default_factory=dict)  #: swapped; None for one that is deleted
     events: list[Events] = field(default_factory=list)
     ranges: list[tuple[int, int]] = field(default_factory=list)  #: in which all events lie
     counts: Counter[Counted] = field(default_factory=Counter)

@@ -58,6 +58,7 @@ from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks
+from ramify.model.value import Swap
 from ramify.store.description import Description
 from ramify.store.reads import Reads
 
@@ -88,17 +89,20 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Vacuumed(msgspec.Struct, frozen=True):
-    """The effect of `vacuum`: unpublished task rows, expired keys, sessions of long-dead processes, bytes of space."""
+    """The effect of `vacuum`: unpublished task rows, expired keys, sessions of long-dead processes, bytes of space, and
+    expired values.
+    """
 
     tasks: int = 0
     keys: int = 0
     sessions: int = 0
     space: int = 0
+    values: int = 0
 
     @property
     def is_more(self) -> bool:
         """True if there may be more to remove."""
-        return bool(self.tasks or self.keys or self.sessions or self.space)
+        return bool(self.tasks or self.keys or self.sessions or self.space or self.values)
 
 
 class Store(Protocol):
@@ -254,12 +258,21 @@ class Store(Protocol):
         to `later` keeps its deaths; if it awaits a run that has ended, it is due at once. A run that has more than its
         `max_tasks` then is drained into HALTED, in the same transaction. `additions` are in other runs exactly if the
         part is applied, and open them as in `append`. `seq` in the log follows the order of commits.
+        A part with `swaps` changes values with the end of its task, or, if one of them loses, changes nothing and is
+        answered as `lost`: its task is held as before. Parts swap in their order, each after those before it, and may
+        share a token.
         """
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
         """Put back what was not finished: neither failure nor crash. False: the token was void.
 
         A row with a lane for each task comes apart: its tasks are offered again in a row for each lane.
+        """
+
+    def swap(self, stamp: Stamp, swaps: Sequence[Swap]) -> bool:
+        """Change values: all of them, or none if one of them is not at the version that was seen. False: it was lost.
+
+        A value that has expired counts as absent. Versions are reserved ids, so none is ever used twice.
         """
 
     # runs
@@ -395,7 +408,7 @@ class Store(Protocol):
         """
 
     def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
-        """Remove up to `limit` garbage rows, expired keys and old sessions. Logs stay.
+        """Remove up to `limit` garbage rows, expired keys and values, and old sessions. Logs stay.
 
         Up to `limit` pages of free space go back to the file system, but for this share of all, which new work fills.
         """

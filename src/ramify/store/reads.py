@@ -26,6 +26,7 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
+from ramify.model.value import Key, StoredValue
 from ramify.store.error_groups import ErrorSummary
 
 PAGE_LIMIT = 10_000
@@ -320,6 +321,15 @@ class Reads(Protocol):
 
     def context_value(self, run: int, name: str) -> ContextValue | None:
         """Return what stands under one name of it; None for nothing (page; exact once the run has ended)."""
+
+    def value(self, space: str, name: str) -> StoredValue | None:
+        """Return one value as it is stored (exact); one that has expired may be there or not."""
+
+    def values(self, *, space: str | None = None, after: Key = ("", ""), limit: int = 100) -> Sequence[StoredValue]:
+        """Return values by space and name (page), of one space or of all; expired ones may be among them.
+
+        The next ones come `after` the key of the last one.
+        """
 
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000

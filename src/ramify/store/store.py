@@ -24,10 +24,11 @@ from ramify.model.process import Stamp
 from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, check_staged
+from ramify.model.value import Swap, check_swaps
 from ramify.store.answers import Answer
 from ramify.store.changes import Changes
 from ramify.store.tables import Tables
-from ramify.store.verbs import advancing, claim, commit, deciding, entries, reopening, staging
+from ramify.store.verbs import advancing, claim, commit, deciding, entries, reopening, staging, values
 
 T = TypeVar("T")
 
@@ -117,12 +118,19 @@ class DurableStore(ABC):
             raise
         with self._reading() as tables:
             taken = Claimed() if then_claim is None else _claimed(tables, answer, then_claim, self.now())
-            return Committed(answer.seq, answer.refused, tables.marks_for(stamp.process), taken, self.now())
+            marks = tables.marks_for(stamp.process)
+            return Committed(answer.seq, answer.refused, answer.lost, marks, taken, self.now())
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
         """Put a claim back."""
         with self._writing(stamp=stamp) as tables:
             return staging.release(tables, stamp, token, self.now())
+
+    def swap(self, stamp: Stamp, swaps: Sequence[Swap]) -> bool:
+        """Change values."""
+        check_swaps(swaps)
+        with self._writing(stamp=stamp) as tables:
+            return values.swap(tables, stamp, swaps, self.now())
 
     # runs
 

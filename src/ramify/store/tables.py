@@ -24,6 +24,7 @@ from ramify.model.moving import RunStanding
 from ramify.model.process import Stamp
 from ramify.model.run import NewRun, StoredRun
 from ramify.model.segment import SegmentState
+from ramify.model.value import Key, StoredValue
 from ramify.store.changes import Changes
 from ramify.store.rows import SegmentRow, SpanRow
 
@@ -40,8 +41,8 @@ class Ask:
     `ended` are the tasks that end, by token; with `alike` all of them are done and nobody else arrives. `staged` are
     ranges by token and first id, `names` those in the context of a token's run, `new` ranges of ids that must be free,
     and `awaited` runs that may have ended. `grows`: tasks come into the `runs`, which may be bounded. `opens` are runs
-    that may begin: the newest of each name is asked, and whether the ids are free. `leaving` is a process whose session
-    ends: all that it holds is asked.
+    that may begin: the newest of each name is asked, and whether the ids are free. `values` will be swapped. `leaving`
+    is a process whose session ends: all that it holds is asked.
     """
 
     now: int
@@ -58,6 +59,7 @@ class Ask:
     opens: Sequence[NewRun] = ()
     start: NewRun | None = None
     want: Want | None = None
+    values: Collection[Key] = ()
     leaving: int | None = None
 
 
@@ -112,6 +114,7 @@ class Loaded:
     slots: Mapping[At, Sequence[SmallJoin]] | None = None
     staged: Mapping[tuple[bytes, int], SegmentRow] = field(default_factory=dict)
     context: Mapping[tuple[int, str], ContextValue] = field(default_factory=dict)
+    values: Mapping[Key, StoredValue] = field(default_factory=dict)
     counted: Mapping[int, int] = field(default_factory=dict)
     over: Collection[int] = ()  #: those of the awaited runs that have ended
     reserved: int = 0  #: the first id that was never reserved

@@ -19,6 +19,7 @@ from ramify.model.process import Stamp
 from ramify.model.reopening import REOPEN_LIMIT
 from ramify.model.run import Follows, NewRun, RunState
 from ramify.model.task import MAX_KEY, MAX_NAME, MAX_PAYLOAD, NewTasks
+from ramify.model.value import Swap
 from tests.store.machine.pair import Client, Worker
 from tests.store.machine.scene import EVERYTHING, Scene
 
@@ -128,6 +129,9 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
         [Part(b"x", [1], sets=[SetValue(2, "a", b"")])],
         [Part(b"x", [1], sets=[SetValue(1, "a\0", b"")])],
         [Part(b"x", [1], sets=[SetValue(1, "a", b""), SetValue(1, "a", b"")])],
+        [Part(b"x", [1, 2], swaps=[Swap("a", "b", None, free, b"")])],
+        [Part(b"x", [1], Status.FAILED, swaps=[Swap("a", "b", None, free, b"")])],
+        [Part(b"x", [1], swaps=[Swap("a", "", None, free, b"")])],
         [Part(b"x", [1, 2], values=[None])],
         [Part(b"x", [1, 2], [Status.DONE])],
         [Part(b"x", [1], later=[Later([1], 0)])],

@@ -94,7 +94,7 @@ def plain(answer: Any, known: Callable[[bytes], bytes]) -> Any:
     match answer:
         case Committed():
             refused = tuple(map(known, answer.refused))
-            return answer.seq, refused, answer.marks, plain(answer.claimed, known)
+            return answer.seq, refused, answer.lost, answer.marks, plain(answer.claimed, known)
         case Claimed():
             return answer.suspects, [plain_claim(claim, known) for claim in answer.claims]
         case _:

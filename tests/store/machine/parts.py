@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ramify.model.commit import Later, Part
+from ramify.model.commit import Committed, Later, Part
 from ramify.model.context import SetValue
 from ramify.model.event import UNREPORTED, Status
 from ramify.model.outcome import Failure
@@ -48,6 +48,7 @@ def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, tok
         heirs,
         sets=_sets(choose, [task for task, status in zip(tasks, column, strict=True) if status is Status.DONE]),
         additions=[shop.addition(choose) for _ in range(choose.number(1, 2))] if choose.chance(4) else (),
+        swaps=shop.swaps(choose) if column == [Status.DONE] and choose.chance() else (),
     )
 
 
@@ -96,10 +97,22 @@ def _following(
     return work, heirs
 
 
-def settle(worker: Worker, parts: Sequence[Part], refused: Sequence[bytes]) -> None:
+def swapping(choose: Choices, shop: Workshop, worker: Worker, token: bytes) -> list[Part]:
+    """A part for each of some tasks of one claim, and perhaps one for others of them, in any order."""
+    chosen = choose.some(worker.left[token], least=1, most=4)
+    parts = [Part(token, [task], swaps=shop.swaps(choose)) for task in chosen]
+    rest = [task for task in worker.left[token] if task not in chosen]
+    if rest and choose.chance():
+        parts.insert(choose.number(0, len(parts)), Part(token, rest))
+    return parts
+
+
+def settle(worker: Worker, parts: Sequence[Part], answer: Committed) -> None:
     """What the worker knows after a commit: what ended or left is no longer its own."""
     for part in parts:
-        if part.token in refused or part.token not in worker.left:
+        if part.token in answer.refused or part.token not in worker.left:
+            continue
+        if part.swaps and part.tasks[0] in answer.lost:
             continue
         moved = {task for later in part.later for task in later.tasks}
         moved |= set(part.ended())

@@ -46,6 +46,7 @@ def picture(store: Store, known: Callable[[bytes], bytes]) -> Picture:
         "segments": [structs.replace(row, id=0) for row in all_of(reads.segments)],
         "processes": [structs.replace(process, beat=None, durability="") for process in reads.processes()],
         "refusals": _refusals(reads, known),
+        "values": list(reads.values()),
         "movable": [store.movable(limit) for limit in (0, 1, ROWS)],
     }
     for run in runs:

@@ -32,7 +32,7 @@ from ramify.model.run import Follows, NewRun, Order, RunState, StoredRun, Tolera
 from ramify.testing.oracle import check
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Opener, Pair, Refused, Sent, Worker, open_sqlite, same_token
-from tests.store.machine.parts import draw_part, forget, settle
+from tests.store.machine.parts import draw_part, forget, settle, swapping
 from tests.store.machine.picture import KINDS, Picture, all_of, close_up, difference, picture
 from tests.store.machine.scene import EVERYTHING, Scene, as_told
 from tests.store.machine.workshop import Work, Workshop
@@ -118,6 +118,8 @@ class WorkMachine(RuleBasedStateMachine):
         yield 8 if holds else 24, self.claim, True
         yield 32, self.commit, holds
         yield 2, self.finish_all_it_holds, holds
+        yield 4, self.commit_with_swaps, holds
+        yield 2, self.swap, workers
         yield 2, self.finish_a_run, open_runs
         yield 12, self.stage, holds
         yield 2, self.release, holds
@@ -379,7 +381,21 @@ class WorkMachine(RuleBasedStateMachine):
             if part.token not in answer.refused
             for maker in part.heirs.keys() & awaited
         )
-        settle(worker, parts, answer.refused)
+        settle(worker, parts, answer)
+
+    def commit_with_swaps(self, choose: Choices) -> None:
+        """Several tasks of a claim, each in a part of its own with the values that it swaps."""
+        worker = self._holder(choose)
+        parts = swapping(choose, self.shop, worker, choose.one(list(worker.left)))
+        then = (self._want(choose),) if choose.chance(3) else ()
+        answer = worker.send("commit", parts, *then, lost=choose.chance(4))
+        assert not isinstance(answer, Refused)
+        self.seen["lost"] += len(answer.lost)
+        settle(worker, parts, answer)
+
+    def swap(self, choose: Choices) -> None:
+        worker = self._worker(choose)
+        worker.send("swap", self.shop.swaps(choose), lost=choose.chance(4))
 
     def expand(self, choose: Choices) -> None:
         """A task that another one waits for is done at once, if it can be had, and hands on to an edition."""
@@ -395,7 +411,7 @@ class WorkMachine(RuleBasedStateMachine):
             made = Work()
             made.groups.append(self.shop.edition(choose, made, heir, maker, ()))
             part = Part(token, [maker], children=made.groups, joins=made.joins, heirs={maker: heir})
-            settle(worker, [part], worker.send("commit", [part], lost=choose.chance(4)).refused)
+            settle(worker, [part], worker.send("commit", [part], lost=choose.chance(4)))
             self.scene.makers.append((run.id, maker))
 
     def meddle(self, choose: Choices) -> None:
@@ -419,7 +435,7 @@ class WorkMachine(RuleBasedStateMachine):
             structs.replace(as_told(worker.claims[token]), tasks=left, statuses=Status.DONE)
             for token, left in worker.left.items()
         ]
-        settle(worker, parts, worker.send("commit", parts, EVERYTHING, lost=choose.chance(4)).refused)
+        settle(worker, parts, worker.send("commit", parts, EVERYTHING, lost=choose.chance(4)))
 
     def finish_a_run(self, choose: Choices) -> None:
         """One worker does all that can be done now."""
@@ -428,7 +444,7 @@ class WorkMachine(RuleBasedStateMachine):
         for _ in range(20):
             claims = worker.send("claim", want).claims
             for claim in claims:
-                settle(worker, [part := as_told(claim)], worker.send("commit", [part]).refused)
+                settle(worker, [part := as_told(claim)], worker.send("commit", [part]))
             now = worker.client.ask("advance", [(run.id, self.scene.front.reference.reads.run(run.id).round)])[0]
             if not claims and not now.moved:
                 return

@@ -17,6 +17,7 @@ from ramify.model.key import Hold
 from ramify.model.policy import SECOND
 from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
+from ramify.model.value import Swap
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Worker
 from tests.store.machine.picture import KEYS, KINDS
@@ -102,6 +103,20 @@ class Workshop:
         opens = NewRun(self.ids(choose, 1), name, shape="queue", order=Order.ANY, endless=True)
         sizes = [choose.number(1, 3) for _ in range(choose.number(1, 2))]
         return Addition.opening(opens, [self.group(choose, self.ids(choose, size), size) for size in sizes])
+
+    def swaps(self, choose: Choices) -> list[Swap]:
+        """Some of two values are swapped, deleted or looked at, by what is there or by what is not."""
+        swaps = []
+        for name in choose.some(("a", "ü"), least=1):
+            known = self._scene.front.reference.reads.value("quota", name)
+            there = 0 if known is None else known.version
+            seen = choose.one((there, there, None, 0, 1))
+            value = choose.one((b"1", b"", b"\0\xff", None))
+            expires = self.later(choose) if choose.chance(3) else None
+            swaps.append(Swap("quota", name, seen, self.ids(choose, 1), value, expires))
+            if seen is not None and choose.chance(4):
+                swaps[-1] = Swap("quota", name, seen, 0)
+        return swaps
 
     def some_work(self, choose: Choices, parents: Sequence[int] = (), *, waiters: bool = True) -> Work:
         """A few groups; sometimes with a join, of members, of tasks that exist, or of nobody at all."""

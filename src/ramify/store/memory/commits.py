@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrival, Arrivals
-from ramify.model.commit import NO_TIMES, Part, check_part
+from ramify.model.commit import NO_TIMES, Part, check_part, check_together
 from ramify.model.event import Status
 from ramify.model.join import NewJoins
 from ramify.model.lanes import apart
@@ -28,12 +28,12 @@ from ramify.store.reads import Refusal
 
 def check(tables: MemoryTables, stamp: Stamp, parts: Sequence[Part]) -> None:
     """Refuse the whole batch, before anything is written, when a part that would be applied does not fit."""
-    if len({part.token for part in parts}) != len(parts):
-        raise BadPayload("two parts of one commit name the same token; merge them")
     children: list[NewTasks] = []
     new_joins: list[NewJoins] = []
     for part in parts:
         check_part(part)
+    check_together(parts)
+    for part in parts:
         row = holding(tables, stamp.process, part.token)
         if row is None:
             continue

@@ -20,7 +20,7 @@ from ramify.model.process import NewProcess, Reap
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
 from ramify.store.contract import GAP_SHARE, SESSION_SECONDS, Vacuumed
-from ramify.store.memory import commits
+from ramify.store.memory import commits, values
 from ramify.store.memory.tables import BEATS_KEPT, MemorySegment, MemoryTables, SessionRow
 
 
@@ -124,7 +124,8 @@ def vacuum(tables: MemoryTables, now: int, limit: int) -> Vacuumed:
     for _, name in expired:
         del tables.keys[name]
     sessions = _forget_old(tables, now - SESSION_SECONDS * SECOND)
-    return Vacuumed(_remove_garbage(tables, limit), len(expired), sessions)
+    gone = values.remove_expired(tables, now, limit)
+    return Vacuumed(_remove_garbage(tables, limit), len(expired), sessions, values=gone)
 
 
 def _forget_old(tables: MemoryTables, before: int) -> int:

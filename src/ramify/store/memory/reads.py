@@ -20,6 +20,7 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row, check_name
+from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue
 from ramify.store.error_groups import ErrorSummary, group_errors
 from ramify.store.memory import joins, live
 from ramify.store.memory.editions import is_replaced
@@ -314,6 +315,17 @@ class MemoryReads:
         with self._tables.lock:
             check_remembered(as_run(self._tables.run(run)))
             return self._tables.context.get(run, {}).get(check_name(A_NAME, name))
+
+    def value(self, space: str, name: str) -> StoredValue | None:
+        """Return one value as it is stored."""
+        with self._tables.lock:
+            return self._tables.values.get((check_name(A_SPACE, space), check_name(A_VALUE, name)))
+
+    def values(self, *, space: str | None = None, after: Key = ("", ""), limit: int = 100) -> Sequence[StoredValue]:
+        """Return values by space and name."""
+        with self._tables.lock:
+            keys = sorted(key for key in self._tables.values if key > after and space in (None, key[0]))
+            return [self._tables.values[key] for key in keys[: page_size(limit)]]
 
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000

@@ -28,10 +28,22 @@ from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, check_count, check_staged
+from ramify.model.value import Swap, check_swaps
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import Beat, Vacuumed
 from ramify.store.description import Description
-from ramify.store.memory import adding, claims, commits, deciding, entries, forgetting, processes, reopening, runs
+from ramify.store.memory import (
+    adding,
+    claims,
+    commits,
+    deciding,
+    entries,
+    forgetting,
+    processes,
+    reopening,
+    runs,
+    values,
+)
 from ramify.store.memory.reads import MemoryReads
 from ramify.store.memory.tables import MemoryTables
 
@@ -46,6 +58,12 @@ class Staged(NamedTuple):
 
 class Released(NamedTuple):
     """The remembered answer to a release."""
+
+    done: bool
+
+
+class Swapped(NamedTuple):
+    """The remembered answer to a swap."""
 
     done: bool
 
@@ -219,13 +237,15 @@ class MemoryStore:
             refused = [p for p in parts if commits.holding(self._tables, stamp.process, p.token) is None]
             for part in refused:
                 commits.refuse(self._tables, stamp, part, now)
-            seq = self._tables.new_commit(stamp.process, stamp.n, now) if len(refused) < len(parts) else 0
-            runs.hold_to_caps(self._tables, commits.apply(self._tables, stamp, parts, now), now)
+            valid = [p for p in parts if commits.holding(self._tables, stamp.process, p.token) is not None]
+            applied, lost = values.swapped(self._tables, valid, now)
+            seq = self._tables.new_commit(stamp.process, stamp.n, now) if applied else 0
+            runs.hold_to_caps(self._tables, commits.apply(self._tables, stamp, applied, now), now)
             claimed = Claimed()
             if then_claim is not None:
                 claimed, self._turn = claims.take(self._tables, stamp.process, then_claim, self._turn, now)
             marks = claims.marks_for(self._tables, stamp.process)
-            answer = Committed(seq, tuple(p.token for p in refused), marks, claimed, now)
+            answer = Committed(seq, tuple(p.token for p in refused), lost, marks, claimed, now)
             self._tables.consume(stamp, answer)
             self._tables.wake()
             return answer
@@ -243,6 +263,18 @@ class MemoryStore:
             self._tables.consume(stamp, Released(row is not None))
             self._tables.wake()
             return row is not None
+
+    def swap(self, stamp: Stamp, swaps: Sequence[Swap]) -> bool:
+        """Change values."""
+        check_swaps(swaps)
+        with self._tables.lock:
+            again = self._tables.consumed(stamp)
+            if again is not None:
+                return _same(again.answer, Swapped).done
+            done = values.swap(self._tables, swaps, self.now())
+            self._tables.consume(stamp, Swapped(done))
+            self._tables.wake()
+            return done
 
     def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
         """Runs that can be moved on."""

@@ -27,6 +27,7 @@ from ramify.model.process import NewProcess, Stamp, counter_slot
 from ramify.model.run import NewRun, Order, RunState
 from ramify.model.segment import SegmentState
 from ramify.model.task import Row
+from ramify.model.value import Key, StoredValue
 from ramify.store.reads import CommitRow, Refusal, Sweep
 
 BEATS_KEPT = 4096
@@ -198,6 +199,7 @@ class MemoryTables:
     marks: dict[int, list[Mark]] = field(default_factory=lambda: defaultdict(list))
     #: By run and name.
     context: dict[int, dict[str, ContextValue]] = field(default_factory=lambda: defaultdict(dict))
+    values: dict[Key, StoredValue] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     lines: list[StoredLine] = field(default_factory=list)
     next_line: int = 1

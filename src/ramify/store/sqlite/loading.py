@@ -11,7 +11,7 @@ from ramify.model.process import Stamp
 from ramify.model.run import StoredRun
 from ramify.model.segment import bounds, is_unbroken
 from ramify.store.rows import SegmentRow
-from ramify.store.sqlite import context, joins, keys, rows
+from ramify.store.sqlite import context, joins, keys, rows, values
 from ramify.store.sqlite.candidates import SqliteCandidates
 from ramify.store.sqlite.file.db import Db
 from ramify.store.tables import Ask, At, Loaded, Session, SmallJoin
@@ -65,6 +65,8 @@ def load(db: Db, ask: Ask) -> Loaded:
         loaded.runs = {**loaded.runs, **rows.runs_at(db, [run.id for run in ask.opens])}
     if ask.start is not None or ask.opens:
         ((loaded.head,),) = db.execute("SELECT ifnull(max(seq), 0) FROM commits").fetchall()
+    if ask.values:
+        loaded.values = values.load(db, ask.values)
     if ask.want is not None and ask.stamp is not None:
         loaded.candidates = SqliteCandidates(db, ask.stamp.process, ask.want, ask.now)
     return loaded
@@ -77,7 +79,7 @@ def _session(db: Db, process: int) -> Session | None:
 
 def _load_held(db: Db, ask: Ask, stamp: Stamp, loaded: Loaded) -> None:
     """Load the rows that a process holds under tokens, and all that the ends of their tasks concern."""
-    found = [row for row in rows.claimed_under(db, ask.tokens) if row.owner == stamp.process]
+    found = [row for row in rows.claimed_under(db, list(dict.fromkeys(ask.tokens))) if row.owner == stamp.process]
     loaded.held = held = {row.token: row for row in found if row.token is not None}
     if not found:
         return

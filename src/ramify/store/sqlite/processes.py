@@ -21,7 +21,7 @@ from ramify.model.process import NewProcess, Process, Reap
 from ramify.store import here
 from ramify.store.contract import SESSION_SECONDS, Vacuumed
 from ramify.store.record import death_of, is_stopping
-from ramify.store.sqlite import rows
+from ramify.store.sqlite import rows, values
 from ramify.store.sqlite.file.db import Db
 from ramify.store.sqlite.file.link import Link
 from ramify.store.sqlite.file.liveness import Liveness
@@ -166,7 +166,8 @@ def _vacuum(db: Db, now: int, limit: int, spare: float) -> tuple[Vacuumed, list[
     # They ended long ago: nothing can name them any more.
     old = (now - SESSION_SECONDS * SECOND,)
     gone = [number for (number,) in db.execute("DELETE FROM session WHERE gone_at < ? RETURNING process", old)]
-    return Vacuumed(tasks, keys, len(gone), _give_back(db, limit, spare)), gone
+    expired = values.remove_expired(db, now, limit)
+    return Vacuumed(tasks, keys, len(gone), _give_back(db, limit, spare), expired), gone
 
 
 def _give_back(db: Db, limit: int, spare: float) -> int:

@@ -18,6 +18,7 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.model.task import MAX_ID, Row, check_name
+from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue
 from ramify.store.error_groups import ErrorSummary, group_errors
 from ramify.store.reads import (
     LIVE_SCAN,
@@ -34,7 +35,7 @@ from ramify.store.reads import (
     Totals,
     page_size,
 )
-from ramify.store.sqlite import context, counters, joins, live, log, notes, once, processes, rows, standing
+from ramify.store.sqlite import context, counters, joins, live, log, notes, once, processes, rows, standing, values
 from ramify.store.sqlite.file.db import Db
 from ramify.store.sqlite.file.link import Link
 from ramify.store.sqlite.file.liveness import Liveness
@@ -325,6 +326,16 @@ class SqliteReads:
         with self._link.read() as db:
             check_remembered(rows.run_row(db, run))
             return context.value(db, run, check_name(A_NAME, name))
+
+    def value(self, space: str, name: str) -> StoredValue | None:
+        """Return one value as it is stored."""
+        with self._link.read() as db:
+            return values.one(db, check_name(A_SPACE, space), check_name(A_VALUE, name))
+
+    def values(self, *, space: str | None = None, after: Key = ("", ""), limit: int = 100) -> Sequence[StoredValue]:
+        """Return values by space and name."""
+        with self._link.read() as db:
+            return values.page(db, space, after, page_size(limit))
 
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000

@@ -25,7 +25,7 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.file.db import Db
 
-VERSION = 10
+VERSION = 11
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -153,6 +153,12 @@ CREATE TABLE context (
     run INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, task INTEGER NOT NULL, first_set INTEGER NOT NULL,
     last_set INTEGER NOT NULL, PRIMARY KEY (run, name)
 ) WITHOUT ROWID;
+
+CREATE TABLE value (
+    space TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, version INTEGER NOT NULL, expires INTEGER,
+    PRIMARY KEY (space, name)
+);
+CREATE INDEX value_expires ON value (expires) WHERE expires IS NOT NULL;
 
 CREATE TABLE note (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, process INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL,

@@ -14,7 +14,7 @@ from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import pack
 from ramify.store.answers import remember
 from ramify.store.changes import Changes, Placed
-from ramify.store.sqlite import bulk, context, counters, editions, joins, once, rows
+from ramify.store.sqlite import bulk, context, counters, editions, joins, once, rows, values
 from ramify.store.sqlite.bulk import TaskColumns
 from ramify.store.sqlite.file.db import Db
 
@@ -54,8 +54,10 @@ def write(db: Db, changes: Changes, columns: Mapping[int, TaskColumns]) -> int:
     if changes.is_logged:
         _write_log(db, changes)
     if changes.context:
-        values = ((run, v.name, v.value, v.task, v.first_set, v.last_set) for (run, _), v in changes.context.items())
-        db.executemany(context.PUT, values)
+        sets = ((run, v.name, v.value, v.task, v.first_set, v.last_set) for (run, _), v in changes.context.items())
+        db.executemany(context.PUT, sets)
+    if changes.values:
+        values.write(db, changes.values)
     if changes.lowered:
         # By themselves: a task may end in a new life as it ended before, which counts in the totals once more.
         counters.count_all(db, {counter: -by for counter, by in changes.lowered.items()}, changes.process)

@@ -17,7 +17,7 @@ from msgspec.structs import replace as replace_answer
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrival
 from ramify.model.claim import Want
-from ramify.model.commit import Part
+from ramify.model.commit import Part, check_together
 from ramify.model.context import SetValue, after_set, outrun_by
 from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
@@ -37,6 +37,7 @@ from ramify.store.verbs.claim import Claiming, Outcome
 from ramify.store.verbs.keys import Keys
 from ramify.store.verbs.opening import Opening, may_open
 from ramify.store.verbs.stamps import answered
+from ramify.store.verbs.values import Values
 
 #: The most tasks of a part whose events are written together with those of others: more are worth a statement.
 NARROW = 16
@@ -49,8 +50,8 @@ def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | Non
         return Outcome(again, turn, again=True)
     changes = Changes(stamp.process, stamp.n, now)
     changes.refused = [(part.token, len(part.tasks)) for part in parts if part.token not in loaded.held]
-    answer = Answer("commit", refused=tuple(token for token, _ in changes.refused))
-    guarded = _guarded(tables, parts, loaded)
+    guarded, lost = _swapped(_guarded(tables, parts, loaded), loaded, changes)
+    answer = Answer("commit", refused=tuple(token for token, _ in changes.refused), lost=lost)
     if guarded:
         changes.is_logged = True
         Commit(tables, loaded, changes).write(guarded)
@@ -84,6 +85,7 @@ def _ask(stamp: Stamp, parts: Sequence[Part], want: Want | None, now: int) -> As
         {later.awaits for part in parts for later in part.later if later.awaits is not None},
         opens=may_open(each for part in parts for each in part.additions),
         want=want,
+        values={swap.key for part in parts for swap in part.swaps},
     )
 
 
@@ -100,8 +102,7 @@ def _is_plain(part: Part) -> bool:
 
 def _guarded(tables: Tables, parts: Sequence[Part], loaded: Loaded) -> list[tuple[SegmentRow, Part]]:
     """The parts whose token is valid, each with its row. Refuses the whole batch when one of those does not fit."""
-    if len({part.token for part in parts}) != len(parts):
-        raise BadPayload("two parts of one commit name the same token; merge them")
+    check_together(parts)
     guarded: list[tuple[SegmentRow, Part]] = []
     children: list[NewTasks] = []
     new_joins: list[NewJoins] = []
@@ -122,6 +123,21 @@ def _guarded(tables: Tables, parts: Sequence[Part], loaded: Loaded) -> list[tupl
     check_once(new_joins)
     adding.check_room(loaded, children)
     return guarded
+
+
+def _swapped(
+    guarded: list[tuple[SegmentRow, Part]], loaded: Loaded, changes: Changes
+) -> tuple[list[tuple[SegmentRow, Part]], tuple[int, ...]]:
+    """Swap values in the order of the parts; the parts that are applied, and the tasks of those that lost a swap."""
+    values = Values(loaded, changes)
+    applied: list[tuple[SegmentRow, Part]] = []
+    lost: list[int] = []
+    for row, part in guarded:
+        if part.swaps and not values.swap(part.swaps):
+            lost += part.tasks
+        else:
+            applied.append((row, part))
+    return applied, tuple(lost)
 
 
 def is_whole(row: SegmentRow, tasks: Sequence[int]) -> bool:
@@ -294,7 +310,8 @@ class Commit:
         if len(ended.tasks) < len(part.tasks):
             row.attempt = max(row.attempt, highest)
         row.left = left
-        changes.masked.append(row)
+        if not changes.masked or changes.masked[-1] is not row:
+            changes.masked.append(row)
 
 
 class _Columns:

@@ -38,6 +38,7 @@ FILES = (
     "additions",
     "retries",
     "context",
+    "values",
     "columns",
     "stage",
     "release",

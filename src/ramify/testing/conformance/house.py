@@ -380,8 +380,9 @@ class House:
         spans = every(lambda after: reads.spans(after=after, limit=PAGE_LIMIT))
         counts = [{kind: dict(by) for kind, by in reads.counts(run.id).items()} for run in runs]
         joins = [self._joins(run.id) for run in runs]
-        values = [reads.context(run.id) for run in runs if run.state is not RunState.FORGOTTEN]
-        return [runs, spans, self.segments(), self.log(), counts, joins, values]
+        context = [reads.context(run.id) for run in runs if run.state is not RunState.FORGOTTEN]
+        values = reads.values(limit=PAGE_LIMIT)
+        return [runs, spans, self.segments(), self.log(), counts, joins, context, values]
 
     @contextmanager
     def nothing_changes(self) -> Iterator[None]:

@@ -1,0 +1,44 @@
+"""Values: swapped alone, or with the ends of tasks in a commit.
+
+What one swap of a verb leaves is what the next one sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ramify.model.process import Stamp
+from ramify.model.value import Key, StoredValue, Swap, after_swaps
+from ramify.store.answers import Answer
+from ramify.store.changes import Changes
+from ramify.store.tables import Ask, Loaded, Tables
+from ramify.store.verbs.stamps import answered
+
+
+class Values:
+    """The values of a verb, as its swaps leave them."""
+
+    def __init__(self, loaded: Loaded, changes: Changes) -> None:
+        self._changes = changes
+        self._known: dict[Key, StoredValue | None] = dict(loaded.values)
+
+    def swap(self, swaps: Sequence[Swap]) -> bool:
+        """Swap all of them, or none if one of them loses."""
+        changed = after_swaps(self._known, swaps, self._changes.now)
+        if changed is None:
+            return False
+        self._known.update(changed)
+        self._changes.values.update(changed)
+        return True
+
+
+def swap(tables: Tables, stamp: Stamp, swaps: Sequence[Swap], now: int) -> bool:
+    """Swap all of them, or none."""
+    loaded = tables.load(Ask(now, stamp, values={each.key for each in swaps}))
+    if (again := answered(loaded.session, stamp, "swap")) is not None:
+        return again.done
+    changes = Changes(stamp.process, stamp.n, now)
+    done = Values(loaded, changes).swap(swaps)
+    changes.answer = Answer("swap", done=done)
+    tables.write(changes)
+    return done
