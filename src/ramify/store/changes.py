@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ramify.model.arrivals import Standing
+from ramify.model.claim import Want
 from ramify.model.commit import NO_TIMES
 from ramify.model.context import ContextValue
 from ramify.model.decision import Decision
@@ -84,6 +85,38 @@ class RunDecided(NamedTuple):
     decision: Decision
 
 
+class AskAfter(NamedTuple):
+    """The questions whose answers go back with that of a verb, as of the end of its transaction.
+
+    The claims under some `tokens`, with all that goes along; what is left of a `want`, and when more is due of it than
+    was due when it was `looked` at; and the marks that a `process` is told.
+    """
+
+    tokens: Sequence[bytes] = ()
+    want: Want | None = None
+    looked: int | None = None
+    process: int | None = None
+
+
+class TailRow(NamedTuple):
+    """A live row that a single task may extend, and its span."""
+
+    span: SpanRow
+    row: SegmentRow
+
+
+class Believed(NamedTuple):
+    """Facts that an earlier verb of this client has left: `run` is the newest of its name, in that state and round; the
+    ids from `first` to `last` are reserved and free. The one new task extends the `tail` while that is as it is here,
+    and gets a row of its own otherwise.
+    """
+
+    run: StoredRun
+    first: int
+    last: int
+    tail: TailRow | None = None
+
+
 @dataclass(slots=True)
 class Changes:
     """The decisions of a verb. A backend writes all of them in one go, in this order, whichever verb made them."""
@@ -144,12 +177,21 @@ class Changes:
     has_died: bool = False  #: as that of a worker that died
     offered_again: int = 0  #: how many of its tasks are offered again
     answer: Answer | None = None
+    after: AskAfter | None = None  #: what will be asked once it is written
 
     def tell(self, tasks: Sequence[int], bounds: tuple[int, int], numbers: int | Sequence[int], *rest: object) -> None:
         """Add an event for each of some tasks."""
         self.told += len(tasks)
         self.ranges.append(bounds)
         self.events.append(Events(tasks, numbers, *rest))  # type: ignore[arg-type]
+
+    def extend(self, tail: TailRow) -> None:
+        """Let the one new task of these changes extend a row instead of beginning one."""
+        (mine,), (placed,) = self.spans, self.tasks
+        tail.span.grow(mine)
+        tail.row.last = mine.last
+        self.late, self.longer = [placed], [tail.span]
+        self.spans, self.tasks, self.segments = [], [], []
 
     def all_added(self) -> Counter[int]:
         """How many tasks are added to each run, with what is written already."""

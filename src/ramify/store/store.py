@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ramify.errors import Reaped
 from ramify.model.addition import Addition
-from ramify.model.claim import Claimed, Want, within_bounds
+from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part, check_part
 from ramify.model.deciding import Settle, check_into, check_settle
 from ramify.model.decision import UNSAID, Said
@@ -25,10 +25,10 @@ from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, check_staged
 from ramify.model.value import Swap, check_swaps
-from ramify.store.answers import Answer
-from ramify.store.changes import Changes
-from ramify.store.tables import Tables
+from ramify.store.changes import AskAfter, Changes
+from ramify.store.tables import Reported, Tables
 from ramify.store.verbs import advancing, claim, commit, deciding, entries, reopening, staging, values
+from ramify.store.verbs.beliefs import Beliefs
 
 T = TypeVar("T")
 
@@ -38,6 +38,7 @@ class DurableStore(ABC):
 
     def __init__(self) -> None:
         self._turn = 0
+        self._beliefs = Beliefs()
         #: Who found nothing to take, or nothing to move, the last time looks first: a read, in nobody's way.
         self._idle = self._still = True
 
@@ -77,7 +78,7 @@ class DurableStore(ABC):
     def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
         """Publish tasks from outside."""
         with self._writing([tasks for each in additions for tasks in each.tasks]) as tables:
-            return entries.append(tables, additions, self.now())
+            return entries.append(tables, additions, self.now(), self._beliefs)
 
     # working
 
@@ -89,13 +90,17 @@ class DurableStore(ABC):
                 if nothing is not None:
                     # Who wants nothing written has no trouble with it.
                     self._nothing_to_write()
-                    return _claimed(tables, nothing, want, self.now())
+                    return nothing
         with self._writing(stamp=stamp) as tables:
-            answer, turn, again = claim.claim(tables, stamp, want, self._turn, self.now())
+            answer, after, turn, again = claim.claim(tables, stamp, want, self._turn, self.now())
         if not again:
             self._turn, self._idle = turn, not answer.tokens
+        return claim.claimed(answer, self._report(after), self.now())
+
+    def _report(self, after: AskAfter) -> Reported:
+        """Answer what goes back with a verb that is over. A backend may have asked it together with the write."""
         with self._reading() as tables:
-            return _claimed(tables, answer, want, self.now())
+            return tables.report(after, self.now())
 
     def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
         """Write unpublished rows."""
@@ -110,16 +115,15 @@ class DurableStore(ABC):
         children = [tasks for part in parts for tasks in part.children]
         try:
             with self._writing(children, stamp) as tables:
-                answer, self._turn, _ = commit.commit(tables, stamp, parts, then_claim, self._turn, self.now())
+                answer, after, self._turn, _ = commit.commit(tables, stamp, parts, then_claim, self._turn, self.now())
         except Reaped:
             with self._writing() as tables:
                 late = [(part.token, len(part.tasks)) for part in parts]
                 tables.write(Changes(stamp.process, stamp.n, self.now(), refused=late))
             raise
-        with self._reading() as tables:
-            taken = Claimed() if then_claim is None else _claimed(tables, answer, then_claim, self.now())
-            marks = tables.marks_for(stamp.process)
-            return Committed(answer.seq, answer.refused, answer.lost, marks, taken, self.now())
+        report = self._report(after)
+        taken = Claimed() if then_claim is None else claim.claimed(answer, report, self.now())
+        return Committed(answer.seq, answer.refused, answer.lost, report.marks, taken, self.now())
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
         """Put a claim back."""
@@ -189,17 +193,3 @@ class DurableStore(ABC):
     def _decide(self, verb: Callable[[Tables, int], T]) -> T:
         with self._writing() as tables:
             return verb(tables, self.now())
-
-
-def _claimed(tables: Tables, answer: Answer, want: Want, now: int) -> Claimed:
-    """The claims of an answer, read from their rows: the same the first time and every time it is sent again.
-
-    What is left to take is what it is now. A claim that got less than it asked for has left nothing. Only one that
-    found nothing looks for the next row that is due: a process that got something claims again before it rests.
-    """
-    found = within_bounds(tables.claims(answer.tokens))
-    emptied = found and not found[0].deaths.apart and sum(len(claim.tasks) for claim in found) < want.limit
-    left = tables.time_left({claim.run for claim in found}, now)
-    ready = 0 if emptied else tables.ready(want, now)
-    next_due = None if found or ready else tables.next_due(want, answer.looked, now)
-    return Claimed(found, answer.suspects, ready, left, now, next_due)

@@ -4,6 +4,10 @@ A verb asks once (`Ask`), decides on what was loaded (`Loaded`), and gives back 
 writes in one go: a trip each on a server. Questions that only what was loaded can raise are methods of `Tables`, and
 come before anything is written. So nothing is loaded after something was decided about it.
 
+Two things save trips. The answer to a verb may need rows as they are after it: those questions are named with the
+changes (`AskAfter`), so that they travel along. And who added to a run a moment ago knows what it would load: it writes
+at once, on facts that the write checks (`Believed`).
+
 A backend makes no decision: it finds rows and writes rows. What it loads stays as it is until the transaction ends,
 ids and keys included.
 """
@@ -25,7 +29,7 @@ from ramify.model.process import Stamp
 from ramify.model.run import NewRun, StoredRun
 from ramify.model.segment import SegmentState
 from ramify.model.value import Key, StoredValue
-from ramify.store.changes import Changes
+from ramify.store.changes import AskAfter, Believed, Changes
 from ramify.store.rows import SegmentRow, SpanRow
 
 #: A run, and a round of it.
@@ -42,7 +46,8 @@ class Ask:
     ranges by token and first id, `names` those in the context of a token's run, `new` ranges of ids that must be free,
     and `awaited` runs that may have ended. `grows`: tasks come into the `runs`, which may be bounded. `opens` are runs
     that may begin: the newest of each name is asked, and whether the ids are free. `values` will be swapped. `leaving`
-    is a process whose session ends: all that it holds is asked.
+    is a process whose session ends: all that it holds is asked. Who only `looks` writes nothing, and may ask the
+    candidates what is `left`.
     """
 
     now: int
@@ -59,6 +64,7 @@ class Ask:
     opens: Sequence[NewRun] = ()
     start: NewRun | None = None
     want: Want | None = None
+    looks: bool = False
     values: Collection[Key] = ()
     leaving: int | None = None
 
@@ -69,6 +75,24 @@ class Session(NamedTuple):
     last: int
     answer: bytes | None
     works: bool
+
+
+class Left(NamedTuple):
+    """How many tasks a want could take now, as far as a look at a few rows tells; the seconds until more are due."""
+
+    ready: int = 0
+    next_due: float | None = None
+
+
+class Reported(NamedTuple):
+    """The answer to an `AskAfter`: `claims` are those still held, `time_left` the seconds until the deadlines of open
+    runs of theirs.
+    """
+
+    claims: Sequence[Claim] = ()
+    time_left: tuple[tuple[int, float], ...] = ()
+    left: Left = Left()
+    marks: tuple[Mark, ...] = ()
 
 
 class Candidates(Protocol):
@@ -91,6 +115,9 @@ class Candidates(Protocol):
 
     def best_of(self, run: int, rooms: Rooms) -> SegmentRow | None:
         """The first of its rows that may be taken now."""
+
+    def left(self) -> Left:
+        """Return how much can be taken, and when more is due, to a process that only looks."""
 
 
 @dataclass(slots=True)
@@ -143,6 +170,12 @@ class Tables(Protocol):
     def write(self, changes: Changes) -> int:
         """Write what it decided; its place in the log, 0 when it has none."""
 
+    def write_if(self, changes: Changes, believed: Believed) -> bool:
+        """Write what was decided on facts that were loaded earlier, if they still hold; False: nothing was written."""
+
+    def report(self, asked: AskAfter, now: int) -> Reported:
+        """Answer what goes back with a verb. A backend may have asked it together with the write."""
+
     # what only the answer can raise
 
     def runs(self, runs: Collection[int]) -> Mapping[int, StoredRun]:
@@ -152,7 +185,9 @@ class Tables(Protocol):
         """How many slots those of these joins have that exist."""
 
     def joins(self, wanted: Mapping[int, Collection[int]]) -> Mapping[int, Standing]:
-        """Joins by id, with the parts that are named; those that do not exist are left out."""
+        """Joins by id, with the parts that are named; those that do not exist are left out. The rows of those that fire
+        are asked next (`covering`): a server brings them along.
+        """
 
     def waiters(self, tasks: Sequence[int]) -> Sequence[tuple[int, int, int]]:
         """The slots that the ends of these tasks fill for those who wait: the task, the join and the slot of each."""
@@ -211,23 +246,6 @@ class Tables(Protocol):
 
     def parents_at(self, tasks: Sequence[int]) -> Mapping[int, int | None]:
         """The parents of tasks that are there."""
-
-    # what is claimed
-
-    def claims(self, tokens: Sequence[bytes]) -> Iterator[Claim]:
-        """The claims under these tokens that are still held, with everything that goes along."""
-
-    def ready(self, want: Want, now: int) -> int:
-        """How many tasks could be taken now, as far as a look at a few rows tells."""
-
-    def next_due(self, want: Want, looked: int, now: int) -> float | None:
-        """The seconds until the next row is due that a claim which looked at `looked` could take; None without one."""
-
-    def time_left(self, runs: Collection[int], now: int) -> tuple[tuple[int, float], ...]:
-        """The open ones of these runs that have a deadline, and the seconds until it."""
-
-    def marks_for(self, process: int) -> tuple[Mark, ...]:
-        """The marks that a process is told, of the runs it holds claims of."""
 
     # runs that go on
 

@@ -15,6 +15,7 @@ from ramify.model.death import Deaths
 from ramify.model.segment import SegmentState
 from ramify.store.changes import Changes
 from ramify.store.rows import SegmentRow
+from ramify.store.tables import Left
 from ramify.store.verbs.claim import Claiming, Taken, fits
 from tests.store.verbs.values import KIND, NOW, PROCESS, a_row
 
@@ -49,6 +50,9 @@ class Listed:
 
     def best_of(self, run: int, rooms: Rooms) -> SegmentRow | None:
         return next((row for row in self.ready(rooms) if row.run == run), None)
+
+    def left(self) -> Left:
+        return Left(sum(row.count for row in self.ready(Rooms(self.room))))
 
 
 def wanting(limit: int) -> Want:

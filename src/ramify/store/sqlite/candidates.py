@@ -19,6 +19,7 @@ from ramify.store.sqlite import due_rows, rows
 from ramify.store.sqlite.file.db import Db
 from ramify.store.sqlite.rows import IS_APART, SEGMENT_COLUMNS
 from ramify.store.sqlite.wanted import IS_READY, NEXT_PLACE, wanted_places
+from ramify.store.tables import Left
 from ramify.store.verbs.claim import TURN_WINDOW, fits
 
 BY_KIND = (
@@ -126,6 +127,16 @@ class SqliteCandidates:
             found = (rows.segment_row(row) for row in self._db.execute(BY_RUN, (run, kind, queue)))
             heads += islice((row for row in found if fits(row, self._want, rooms)), 1)
         return min(heads, key=_PLACE, default=None)
+
+    def left(self) -> Left:
+        """Return what there is to take now."""
+        return left(self._db, self._want, self._now, self._now)
+
+
+def left(db: Db, want: Want, looked: int | None, now: int) -> Left:
+    """Return what is left of a want; if that is nothing, when more is due than was when it was `looked` at."""
+    many = ready(db, want, now)
+    return Left(many, None if many or looked is None else due_rows.next_due(db, want, looked, now))
 
 
 def room_of(db: Db, run: int) -> int | None:

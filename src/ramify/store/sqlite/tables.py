@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ramify.model.arrivals import Standing
-from ramify.model.claim import Claim, Want
+from ramify.model.claim import within_bounds
 from ramify.model.event import Status
 from ramify.model.key import Hold
 from ramify.model.mark import Mark
 from ramify.model.moving import RunStanding
 from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import SegmentState
-from ramify.store.changes import Changes
+from ramify.store.changes import AskAfter, Believed, Changes
 from ramify.store.rows import SegmentRow, SpanRow
-from ramify.store.sqlite import bulk, candidates, due_rows, editions, held, joins, keys, loading, log, rows
+from ramify.store.sqlite import bulk, candidates, editions, held, joins, keys, loading, log, rows
 from ramify.store.sqlite.file.db import Db
-from ramify.store.sqlite.writing import write
-from ramify.store.tables import Ask, Loaded, SpanPiece
+from ramify.store.sqlite.writing import write, write_if
+from ramify.store.tables import Ask, Left, Loaded, Reported, SpanPiece
 
 HIGHEST = "SELECT task, max(n) FROM carray(?) AS wanted CROSS JOIN event ON task = wanted.value GROUP BY task"
 WORKING = "state IN (0, 1, 3)"
@@ -68,6 +68,18 @@ class SqliteTables:
         """Write what a verb decided."""
         self.has_consumed = self.has_consumed or changes.answer is not None
         return write(self.db, changes, self._columns)
+
+    def write_if(self, changes: Changes, believed: Believed) -> bool:
+        """Write what was decided on what is believed, if it is so."""
+        return write_if(self.db, changes, self._columns, believed)
+
+    def report(self, asked: AskAfter, now: int) -> Reported:
+        """Answer what goes back with a verb: SQLite asks it on its own, when the writer's turn is over."""
+        claims = within_bounds(held.read(self.db, asked.tokens)) if asked.tokens else ()
+        time_left = held.time_left(self.db, {claim.run for claim in claims}, now)
+        left = Left() if asked.want is None else candidates.left(self.db, asked.want, asked.looked, now)
+        marks = () if asked.process is None else held.marks_for(self.db, asked.process)
+        return Reported(claims, time_left, left, marks)
 
     def runs(self, runs: Collection[int]) -> Mapping[int, StoredRun]:
         """Runs by id."""
@@ -169,28 +181,6 @@ class SqliteTables:
     def spans_of(self, tasks: Collection[int]) -> Mapping[int, SpanRow]:
         """The spans that hold tasks."""
         return rows.spans_of(self.db, tasks)
-
-    # what is claimed
-
-    def claims(self, tokens: Sequence[bytes]) -> Iterator[Claim]:
-        """The claims under tokens."""
-        return held.read(self.db, tokens)
-
-    def ready(self, want: Want, now: int) -> int:
-        """How many tasks could be taken now."""
-        return candidates.ready(self.db, want, now)
-
-    def next_due(self, want: Want, looked: int, now: int) -> float | None:
-        """The seconds until the next row is due."""
-        return due_rows.next_due(self.db, want, looked, now)
-
-    def time_left(self, runs: Collection[int], now: int) -> tuple[tuple[int, float], ...]:
-        """The seconds until the deadlines of runs."""
-        return held.time_left(self.db, runs, now)
-
-    def marks_for(self, process: int) -> tuple[Mark, ...]:
-        """The marks that a process is told."""
-        return held.marks_for(self.db, process)
 
     # runs that go on
 

@@ -13,7 +13,7 @@ from ramify.model.mark import Scope
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import pack
 from ramify.store.answers import remember
-from ramify.store.changes import Changes, Placed
+from ramify.store.changes import Believed, Changes, Placed
 from ramify.store.sqlite import bulk, context, counters, editions, joins, once, rows, values
 from ramify.store.sqlite.bulk import TaskColumns
 from ramify.store.sqlite.file.db import Db
@@ -40,6 +40,31 @@ WAKE = (
     "UPDATE segment INDEXED BY awaiting SET due = NULL, awaits = NULL"
     " WHERE awaits IS NOT NULL AND awaits IN (SELECT value FROM carray(?))"
 )
+
+#: True if a run is the newest of its name and where it is believed to be, and ids are reserved and free.
+HOLDS = (
+    "SELECT 1 FROM run WHERE id = (SELECT id FROM run WHERE name = ?1 ORDER BY generation DESC LIMIT 1)"
+    " AND id = ?2 AND state = ?3 AND round = ?4 AND ended IS NULL AND (SELECT next FROM ids) > ?6"
+    " AND ifnull((SELECT last FROM span WHERE first <= ?6 ORDER BY first DESC LIMIT 1), 0) < ?5"
+)
+#: A row that nobody has touched since a client of this store made it so.
+EXTEND = (
+    "UPDATE segment INDEXED BY segment_first SET last = last + 1"
+    " WHERE first = ? AND last = ? AND state IN (0, 1) AND mask IS NULL AND attempt = 0 AND deaths = 0"
+)
+
+
+def write_if(db: Db, changes: Changes, columns: Mapping[int, TaskColumns], believed: Believed) -> bool:
+    """Write changes if what is believed is so."""
+    run, first, last, tail = believed
+    if db.execute(HOLDS, (run.name, run.id, run.state.value, run.round, first, last)).fetchone() is None:
+        return False
+    if tail is not None:
+        db.execute(EXTEND, (tail.row.first, tail.row.last))
+        if db.changes():
+            changes.extend(tail)
+    write(db, changes, columns)
+    return True
 
 
 def write(db: Db, changes: Changes, columns: Mapping[int, TaskColumns]) -> int:

@@ -17,7 +17,7 @@ from ramify.model.policy import is_young
 from ramify.model.run import Order, StoredRun
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, stretches
 from ramify.model.task import NewTasks, check_apart
-from ramify.store.changes import Changes, Placed
+from ramify.store.changes import Changes, Placed, TailRow
 from ramify.store.rows import SegmentRow, SpanRow, rank, state_for
 from ramify.store.tables import Loaded, Tables
 from ramify.store.verbs.arriving import Arriving
@@ -125,24 +125,20 @@ class Adding:
 
     def extend_tail(self, tables: Tables, run: StoredRun, tasks: NewTasks, round: int) -> bool:
         """Add a single task to the unclaimed row it follows on; False when there is no such row."""
-        if len(tasks.bodies) != 1 or tasks.due is not None or tasks.join is not None:
+        if not is_single(tasks) or (span := tables.span_before(tasks.first)) is None:
             return False
-        if tasks.waits or tasks.lanes or tasks.awaited:
+        tails = (TailRow(span, row) for row in tables.tails_of(span))
+        tail = next((tail for tail in tails if may_extend(tail, run, tasks, round, self._changes.now)), None)
+        if tail is None or (tasks.keys is not None and self._keys.offer(run.id, tasks, in_place=False).lost):
             return False
-        span = tables.span_before(tasks.first)
         mine = new_span(run, tasks, round)
-        if span is None or not span.published or mine.shared() != span.shared():
-            return False
-        changes = self._changes
-        row = next((row for row in tables.tails_of(span) if _may_grow(run, span, row, changes.now)), None)
-        if row is None or (tasks.keys is not None and self._keys.offer(run.id, tasks, in_place=False).lost):
-            return False
         mine.low_parent, mine.high_parent = parents_of(tasks)
-        span.grow(mine)
-        row.last = tasks.first
+        changes = self._changes
+        tail.span.grow(mine)
+        tail.row.last = tasks.first
         changes.late.append(Placed(tasks.first, tasks))
-        changes.longer.append(span)
-        changes.grown.append(row)
+        changes.longer.append(tail.span)
+        changes.grown.append(tail.row)
         changes.counts[run.id, tasks.kind, tasks.queue, Tally.ADDED] += 1
         return True
 
@@ -206,7 +202,17 @@ def segment_of(span: SpanRow, first: int, last: int, rank: int, state: SegmentSt
     )
 
 
-def _may_grow(run: StoredRun, span: SpanRow, row: SegmentRow, now: int) -> bool:
+def is_single(tasks: NewTasks) -> bool:
+    """Return whether these are one task that may share a row with the one before it."""
+    is_plain = tasks.due is None and tasks.join is None and not tasks.waits and not tasks.lanes and not tasks.awaited
+    return len(tasks.bodies) == 1 and is_plain
+
+
+def may_extend(tail: TailRow, run: StoredRun, tasks: NewTasks, round: int, now: int) -> bool:
+    """Return whether a single task may extend a row."""
+    span, row = tail
+    if not span.published or span.last != tasks.first - 1 or new_span(run, tasks, round).shared() != span.shared():
+        return False
     unclaimed = row.state in (SegmentState.READY, SegmentState.GATED) and row.left is None
     untouched = not row.packed_deaths and not row.attempt and row.last == span.last
     young = run.order is Order.DEPTH_FIRST or is_young(row.rank, now, span.priority)

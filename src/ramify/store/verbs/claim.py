@@ -14,13 +14,13 @@ from itertools import chain, islice, takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
-from ramify.model.claim import Rooms, Want
+from ramify.model.claim import Claimed, Rooms, Want
 from ramify.model.process import Stamp, new_token
 from ramify.model.segment import SegmentState, take_head
 from ramify.store.answers import Answer
-from ramify.store.changes import Changes
+from ramify.store.changes import AskAfter, Changes
 from ramify.store.rows import SegmentRow
-from ramify.store.tables import Ask, Candidates, Loaded, Tables
+from ramify.store.tables import Ask, Candidates, Loaded, Reported, Tables
 from ramify.store.verbs.stamps import answered
 
 #: The most runs a claim looks at to find the next one with work it can do.
@@ -42,9 +42,10 @@ class Taken(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The answer to a verb, the run that was served first, and whether it was answered before."""
+    """The answer to a verb, what is asked after it, the run that was served first, and if it was answered before."""
 
     answer: Answer
+    after: AskAfter
     turn: int
     again: bool = False
 
@@ -53,23 +54,47 @@ def claim(tables: Tables, stamp: Stamp, want: Want, turn: int, now: int) -> Outc
     """Take rows. `turn` is the run that was served first last time. What finds nothing writes nothing."""
     loaded = tables.load(Ask(now, stamp, want=want))
     if (again := answered(loaded.session, stamp, "claim")) is not None:
-        return Outcome(again, turn, again=True)
+        return Outcome(again, after_again(again, want), turn, again=True)
     changes = Changes(stamp.process, stamp.n, now)
     taken = Claiming(_candidates(loaded), want, changes).take(turn)
     answer = Answer("claim", tokens=taken.tokens, suspects=taken.suspects, looked=0 if taken.rows else now)
+    after = after_taking(taken, want, now)
     if taken.rows:
-        changes.answer = answer
+        changes.answer, changes.after = answer, after
         tables.write(changes)
-    return Outcome(answer, taken.turn)
+    return Outcome(answer, after, taken.turn)
 
 
-def look(tables: Tables, stamp: Stamp, want: Want, now: int) -> Answer | None:
-    """Return what a claim would answer that finds nothing; None when there is something to take. It writes nothing."""
-    loaded = tables.load(Ask(now, stamp, want=want))
+def look(tables: Tables, stamp: Stamp, want: Want, now: int) -> Claimed | None:
+    """Return the answer to a claim that finds nothing; None when there is something to take. It writes nothing."""
+    loaded = tables.load(Ask(now, stamp, want=want, looks=True))
     if (again := answered(loaded.session, stamp, "claim")) is not None:
-        return again
-    found = Claiming(_candidates(loaded), want, Changes(stamp.process, stamp.n, now)).find()
-    return None if found is None else Answer("claim", suspects=found, looked=now)
+        return claimed(again, tables.report(after_again(again, want), now), now)
+    candidates = _candidates(loaded)
+    suspects = Claiming(candidates, want, Changes(stamp.process, stamp.n, now)).find()
+    if suspects is None:
+        return None
+    return claimed(Answer("claim", suspects=suspects), Reported(left=candidates.left()), now)
+
+
+def after_taking(taken: Taken, want: Want, now: int) -> AskAfter:
+    """Return what is asked after a claim. One that got less than it asked for has left nothing; one that got nothing
+    asks when more is due: a process that got something claims again before it rests.
+    """
+    rows = taken.rows
+    has_emptied = rows and not rows[0].is_apart and sum(row.count for row in rows) < want.limit
+    return AskAfter(taken.tokens, None if has_emptied else want, None if rows else now)
+
+
+def after_again(answer: Answer, want: Want) -> AskAfter:
+    """Return what is asked after a claim that is sent again: what is left now, whatever was left then."""
+    return AskAfter(answer.tokens, want, answer.looked)
+
+
+def claimed(answer: Answer, report: Reported, now: int) -> Claimed:
+    """Return the answer as it is given: claims are read from their rows, the first time and every time it is sent."""
+    found, left = tuple(report.claims), report.left
+    return Claimed(found, answer.suspects, left.ready, report.time_left, now, None if found else left.next_due)
 
 
 def _candidates(loaded: Loaded) -> Candidates:

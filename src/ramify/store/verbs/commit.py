@@ -27,13 +27,13 @@ from ramify.model.run import StoredRun, too_many
 from ramify.model.segment import SegmentState, bounds, mask_of, trim
 from ramify.model.task import NewTasks
 from ramify.store.answers import Answer
-from ramify.store.changes import Changes, Events
+from ramify.store.changes import AskAfter, Changes, Events
 from ramify.store.rows import SegmentRow, SpanRow, state_for
 from ramify.store.tables import Ask, Loaded, Tables
 from ramify.store.verbs import adding, advancing
 from ramify.store.verbs.adding import Adding
 from ramify.store.verbs.arriving import Arriving, EndedTasks
-from ramify.store.verbs.claim import Claiming, Outcome
+from ramify.store.verbs.claim import Claiming, Outcome, after_again, after_taking
 from ramify.store.verbs.keys import Keys
 from ramify.store.verbs.opening import Opening, may_open
 from ramify.store.verbs.stamps import answered
@@ -47,7 +47,8 @@ def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | Non
     """Write the parts whose token is valid and record the others; then take the next rows."""
     loaded = tables.load(_ask(stamp, parts, want, now))
     if (again := answered(loaded.session, stamp, "commit")) is not None:
-        return Outcome(again, turn, again=True)
+        after = AskAfter() if want is None else after_again(again, want)
+        return Outcome(again, after._replace(process=stamp.process), turn, again=True)
     changes = Changes(stamp.process, stamp.n, now)
     changes.refused = [(part.token, len(part.tasks)) for part in parts if part.token not in loaded.held]
     guarded, lost = _swapped(_guarded(tables, parts, loaded), loaded, changes)
@@ -62,14 +63,16 @@ def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | Non
         changes.go_on()
         advancing.halt(tables, halted, now)
         claiming = None if want is None else _claiming(tables.load(Ask(now, stamp, want=want)), want, changes, ())
+    after = AskAfter()
     if claiming is not None and want is not None:
         taken = claiming.take(turn)
-        turn = taken.turn
+        turn, after = taken.turn, after_taking(taken, want, now)
         looked = 0 if taken.rows else now
         answer = replace_answer(answer, tokens=taken.tokens, suspects=taken.suspects, looked=looked)
-    changes.answer = answer
+    after = after._replace(process=stamp.process)
+    changes.answer, changes.after = answer, after
     seq = tables.write(changes)
-    return Outcome(replace_answer(answer, seq=seq), turn)
+    return Outcome(replace_answer(answer, seq=seq), after, turn)
 
 
 def _ask(stamp: Stamp, parts: Sequence[Part], want: Want | None, now: int) -> Ask:

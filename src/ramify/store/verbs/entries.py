@@ -14,12 +14,13 @@ from ramify.model.addition import Addition, applied_before
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.run import NewRun, Order, RunState, Started, StoredRun, check_takes_tasks
-from ramify.model.task import Appended, NewTasks, check_tasks
-from ramify.store.changes import Changes
+from ramify.model.task import Appended, NewTasks, check_apart, check_tasks
+from ramify.store.changes import Believed, Changes
 from ramify.store.tables import Ask, Loaded, Tables
 from ramify.store.verbs import adding, advancing
 from ramify.store.verbs.adding import AddedGroup, Adding
 from ramify.store.verbs.arriving import Arriving
+from ramify.store.verbs.beliefs import Beliefs
 from ramify.store.verbs.commit import overgrown
 from ramify.store.verbs.keys import Keys, holders
 from ramify.store.verbs.opening import Opening, may_open, new_run
@@ -53,15 +54,21 @@ def start(
     return Started(made, created=True, added=added)
 
 
-def append(tables: Tables, additions: Sequence[Addition], now: int) -> Sequence[Appended]:
+def append(tables: Tables, additions: Sequence[Addition], now: int, beliefs: Beliefs) -> Sequence[Appended]:
     """Publish tasks in runs that take them, or that they open."""
+    if (believed := beliefs.about(additions, now)) is not None:
+        changes = Changes(0, 0, now)
+        if (added := _append_at_once(tables, changes, additions, believed)) is not None:
+            beliefs.follow(believed.run, changes)
+            return added
+        beliefs.forget(believed)
     groups = [tasks for each in additions for tasks in each.tasks]
     by_id = {each.run for each in additions if each.opens is None}
     loaded = tables.load(Ask(now, new=adding.ranges(groups), runs=by_id, grows=True, opens=may_open(additions)))
     for run in sorted(by_id):
         if run not in loaded.runs:
             raise UnknownRun(f"there is no run {run} in this store")
-    if applied_before(additions, tables.owner):
+    if loaded.taken and applied_before(additions, tables.owner):
         return [_known(tables, loaded, each, now) for each in additions]
     for run in sorted(by_id):
         check_takes_tasks(run, loaded.runs[run].state)
@@ -74,30 +81,54 @@ def append(tables: Tables, additions: Sequence[Addition], now: int) -> Sequence[
     tables.write(changes)
     if halted := overgrown(loaded, changes):
         advancing.halt(tables, halted, now)
+    beliefs.learn([run for run, each in into if each.opens is not None], changes)
     return added
 
 
-def _check(tables: Tables, loaded: Loaded, new: Sequence[Addition]) -> None:
+def _append_at_once(
+    tables: Tables, changes: Changes, additions: Sequence[Addition], believed: Believed
+) -> Sequence[Appended] | None:
+    """Publish tasks in a run that is known from before; None when it is not as it was, and nothing was written."""
+    run = believed.run
+    _check_groups(additions)
+    added = _add(tables, changes, {run.id: run}, [(run, each, 0) for each in additions], extends=False)
+    # A task that lost its key extends no row.
+    is_true = tables.write_if(changes, believed if changes.spans else believed._replace(tail=None))
+    return added if is_true else None
+
+
+def _check_groups(new: Sequence[Addition]) -> Sequence[NewTasks]:
     groups = [tasks for each in new for tasks in each.tasks]
     for tasks in groups:
         check_tasks(tasks)
+    check_apart(groups)
+    return groups
+
+
+def _check(tables: Tables, loaded: Loaded, new: Sequence[Addition]) -> None:
+    groups = _check_groups(new)
     adding.check_room(loaded, groups)
     links = [some for each in new for some in each.joins], [some for each in new for some in each.waiters]
     adding.check_joins(tables, groups, *links)
 
 
 def _add(
-    tables: Tables, changes: Changes, runs: Mapping[int, StoredRun], new: Sequence[tuple[StoredRun, Addition, int]]
+    tables: Tables,
+    changes: Changes,
+    runs: Mapping[int, StoredRun],
+    new: Sequence[tuple[StoredRun, Addition, int]],
+    *,
+    extends: bool = True,
 ) -> list[Appended]:
     """Add what comes into each run at a round: first all joins, then all tasks, then who waits for them, so that each
-    may name any other.
+    may name any other. A single task `extends` the row before it, if there is one.
     """
     arriving = Arriving(tables, changes, runs)
     groups = [(run.id, tasks) for run, each, _ in new for tasks in each.tasks]
     putting = Adding(changes, Keys(tables, changes, groups), arriving)
     for run, each, round in new:
         arriving.create(run.id, each.joins, round)
-    added = [_tasks(tables, putting, run, each, round) for run, each, round in new]
+    added = [_tasks(tables if extends else None, putting, run, each, round) for run, each, round in new]
     became = {given: task for mine in added for group in mine for given, task in group.moved().items()}
     for (run, each, round), mine in zip(new, added, strict=True):
         arrived = [arrival for group in mine for arrival in group.arrivals]
@@ -106,10 +137,10 @@ def _add(
     return [_answer(run.id, mine) for (run, _, _), mine in zip(new, added, strict=True)]
 
 
-def _tasks(tables: Tables, putting: Adding, run: StoredRun, new: Addition, round: int) -> Sequence[AddedGroup]:
+def _tasks(tables: Tables | None, putting: Adding, run: StoredRun, new: Addition, round: int) -> Sequence[AddedGroup]:
     # Behind the id of its run there is the first task, which follows on none.
     is_single = len(new.tasks) == 1 and not new.joins and not new.waiters and new.tasks[0].first - 1 != run.id
-    if is_single and putting.extend_tail(tables, run, new.tasks[0], round):
+    if tables is not None and is_single and putting.extend_tail(tables, run, new.tasks[0], round):
         return [AddedGroup(new.tasks[0])]
     return [putting.add(run, tasks, round) for tasks in new.tasks]
 
