@@ -95,7 +95,7 @@ class DurableStore(ABC):
             answer, after, turn, again = claim.claim(tables, stamp, want, self._turn, self.now())
         if not again:
             self._turn, self._idle = turn, not answer.tokens
-        return claim.claimed(answer, self._report(after), self.now())
+        return claim.claimed(answer, want, self._report(after), self.now())
 
     def _report(self, after: AskAfter) -> Reported:
         """Answer what goes back with a verb that is over. A backend may have asked it together with the write."""
@@ -122,7 +122,7 @@ class DurableStore(ABC):
                 tables.write(Changes(stamp.process, stamp.n, self.now(), refused=late))
             raise
         report = self._report(after)
-        taken = Claimed() if then_claim is None else claim.claimed(answer, report, self.now())
+        taken = Claimed() if then_claim is None else claim.claimed(answer, then_claim, report, self.now())
         return Committed(answer.seq, answer.refused, answer.lost, report.marks, taken, self.now())
 
     def release(self, stamp: Stamp, token: bytes) -> bool:

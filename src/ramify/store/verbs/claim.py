@@ -69,20 +69,20 @@ def look(tables: Tables, stamp: Stamp, want: Want, now: int) -> Claimed | None:
     """Return the answer to a claim that finds nothing; None when there is something to take. It writes nothing."""
     loaded = tables.load(Ask(now, stamp, want=want, looks=True))
     if (again := answered(loaded.session, stamp, "claim")) is not None:
-        return claimed(again, tables.report(after_again(again, want), now), now)
+        return claimed(again, want, tables.report(after_again(again, want), now), now)
     candidates = _candidates(loaded)
     suspects = Claiming(candidates, want, Changes(stamp.process, stamp.n, now)).find()
     if suspects is None:
         return None
-    return claimed(Answer("claim", suspects=suspects), Reported(left=candidates.left()), now)
+    return claimed(Answer("claim", suspects=suspects), want, Reported(left=candidates.left()), now)
 
 
 def after_taking(taken: Taken, want: Want, now: int) -> AskAfter:
-    """Return what is asked after a claim. One that got less than it asked for has left nothing; one that got nothing
-    asks when more is due: a process that got something claims again before it rests.
+    """Return what is asked after a claim. One that got nothing asks when more is due: a process that got something
+    claims again before it rests.
     """
     rows = taken.rows
-    has_emptied = rows and not rows[0].is_apart and sum(row.count for row in rows) < want.limit
+    has_emptied = _has_emptied(want, rows and rows[0].is_apart, [row.count for row in rows])
     return AskAfter(taken.tokens, None if has_emptied else want, None if rows else now)
 
 
@@ -91,10 +91,17 @@ def after_again(answer: Answer, want: Want) -> AskAfter:
     return AskAfter(answer.tokens, want, answer.looked)
 
 
-def claimed(answer: Answer, report: Reported, now: int) -> Claimed:
+def claimed(answer: Answer, want: Want, report: Reported, now: int) -> Claimed:
     """Return the answer as it is given: claims are read from their rows, the first time and every time it is sent."""
     found, left = tuple(report.claims), report.left
-    return Claimed(found, answer.suspects, left.ready, report.time_left, now, None if found else left.next_due)
+    has_emptied = _has_emptied(want, found and found[0].deaths.apart, [len(each.tasks) for each in found])
+    ready = 0 if has_emptied else left.ready
+    return Claimed(found, answer.suspects, ready, report.time_left, now, None if found else left.next_due)
+
+
+def _has_emptied(want: Want, is_apart: object, counts: Sequence[int]) -> bool:
+    """Return whether a claim has left nothing, because it got less than it asked for."""
+    return bool(counts) and not is_apart and sum(counts) < want.limit
 
 
 def _candidates(loaded: Loaded) -> Candidates:
