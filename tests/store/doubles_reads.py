@@ -85,6 +85,15 @@ class TailsFromNow(Misreading):
             return replace(super().run(run), since=self.head() + 1)
 
 
+@caught_by("tail: the start of a run is in the tail", "tail: a run that a commit opens has its start there")
+class TellsOfNoStarts(Misreading):
+    """Follows the log, and never hears that a run began."""
+
+    class misreads(MemoryReads):
+        def tail(self, after: int, *, limit: int = 100) -> Tail:
+            return replace(super().tail(after, limit=limit), starts=[])
+
+
 @caught_by("reads: runs are paged from the newest back")
 class BeginsWithTheOldest(Misreading):
     """Pages runs in one direction only."""

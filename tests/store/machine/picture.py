@@ -159,6 +159,6 @@ def _tail(reads: Reads) -> Sequence[Tail]:
     tails: list[Tail] = []
     after = 0
     while (tail := reads.tail(after, limit=ROWS)).commits:
-        tails.append(Tail(list(tail.commits), list(tail.events), list(tail.sweeps), tail.after))
+        tails.append(Tail(list(tail.commits), list(tail.events), list(tail.sweeps), list(tail.starts), tail.after))
         after = tail.after
     return tails

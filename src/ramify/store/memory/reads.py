@@ -33,6 +33,7 @@ from ramify.store.reads import (
     Page,
     Refusal,
     Result,
+    RunStart,
     Span,
     Sweep,
     Tail,
@@ -236,11 +237,14 @@ class MemoryReads:
             later = (row for row in self._tables.commits[after:] if row[0].seq not in self._tables.forgotten_commits)
             chosen = list(islice(later, page_size(limit)))
             commits = [type(row)(row.seq, row.process, row.n, row.at, len(events)) for row, events, _ in chosen]
+            last = chosen[-1][0].seq if chosen else after
+            starts = (RunStart(run, row.since + 1) for run, row in self._tables.runs.items())
             return Tail(
                 commits,
                 sorted((e for _, events, _ in chosen for e in events), key=lambda e: (e.seq, e.task, e.n)),
                 [sweep for _, _, sweeps in chosen for sweep in sweeps],
-                chosen[-1][0].seq if chosen else after,
+                sorted((s for s in starts if after < s.seq <= last), key=lambda s: (s.seq, s.run)),
+                last,
             )
 
     def head(self) -> int:
