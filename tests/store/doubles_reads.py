@@ -30,7 +30,7 @@ class Misreading(Damaged):
 
     def __init__(self, *given: object) -> None:
         super().__init__(*given)  # type: ignore[arg-type]
-        self.reads = self.misreads(self._tables)
+        self.reads = self.misreads(self._tables, self._clock)
 
 
 @caught_by("reads: tasks are paged by id and filtered by kind")

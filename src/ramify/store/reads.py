@@ -355,7 +355,9 @@ class Reads(Protocol):
         """
 
     def processes(self) -> Sequence[Process]:
-        """Sessions, the living and the recently dead (page)."""
+        """Sessions, the living and the recently dead (page). How long ago something was is told in seconds, by the
+        store's clock.
+        """
 
     def refusals(self, *, limit: int = 100) -> Sequence[Refusal]:
         """The newest refused parts (page)."""

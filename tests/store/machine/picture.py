@@ -44,7 +44,7 @@ def picture(store: Store, known: Callable[[bytes], bytes]) -> Picture:
         "tail": _tail(reads),
         "spans": all_of(reads.spans),
         "segments": [structs.replace(row, id=0) for row in all_of(reads.segments)],
-        "processes": [structs.replace(process, beat=None, durability="") for process in reads.processes()],
+        "processes": [structs.replace(process, beat_age=None, durability="") for process in reads.processes()],
         "refusals": _refusals(reads, known),
         "values": list(reads.values()),
         "movable": [store.movable(limit) for limit in (0, 1, ROWS)],
