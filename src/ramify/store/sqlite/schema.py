@@ -25,7 +25,7 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.file.db import Db
 
-VERSION = 12
+VERSION = 13
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
