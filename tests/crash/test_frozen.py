@@ -14,11 +14,9 @@ from ramify.errors import StoreUnavailable
 from ramify.model.claim import Claim, Want
 from ramify.model.commit import Part
 from ramify.model.event import Status
-from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun, RunState
 from ramify.model.task import NewTasks
-from ramify.store.clock import SystemClock
 from ramify.store.sqlite import SqliteStore
 from ramify.testing import oracle
 from tests.crash.client import HELD_KIND
@@ -48,9 +46,9 @@ class Watcher:
 
     def silence_of(self, process: int) -> float:
         """For how many seconds a process has not beaten."""
-        (beat,) = (p.beat for p in self.store.reads.processes() if p.id == process)
-        assert beat is not None
-        return (SystemClock().monotonic() - beat) / SECOND
+        (age,) = (p.beat_age for p in self.store.reads.processes() if p.id == process)
+        assert age is not None
+        return age
 
     def claim(self) -> Claim:
         """Take the task."""

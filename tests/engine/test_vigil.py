@@ -49,9 +49,10 @@ class Post:
         self.vigil.look([self.member])
 
     def beat(self) -> int:
+        """When it was last heard of."""
         (seen,) = self.store.reads.processes()
-        assert seen.beat is not None
-        return seen.beat
+        assert seen.beat_age is not None
+        return self.clock.monotonic() - round(seen.beat_age * 1_000_000)
 
     def close(self) -> None:
         self.child.kill()

@@ -159,7 +159,7 @@ def said(checkup: Checkup, about: str) -> str:
 
 def test_the_doctor_finds_a_sound_store_healthy(house: House) -> None:
     grown(house)
-    found = examine(house.store, full=True, clock=house.clock)
+    found = examine(house.store, full=True)
     assert found.healthy
     assert "alive, last beat 0 s ago, holds 1 row" in said(found, "process")
     assert "7 tasks are held in 1 row" in said(found, "claims")
@@ -169,7 +169,7 @@ def test_the_doctor_finds_a_sound_store_healthy(house: House) -> None:
 def test_the_doctor_finds_a_process_that_does_not_beat(house: House) -> None:
     house.worker()
     house.clock.advance(300)
-    found = examine(house.store, clock=house.clock)
+    found = examine(house.store)
     assert not found.healthy
     assert "last beat 300 s ago" in said(found, "process")
     assert "it was not heard of for 300 s" in said(found, "process")
@@ -178,13 +178,13 @@ def test_the_doctor_finds_a_process_that_does_not_beat(house: House) -> None:
 def test_the_doctor_finds_kinds_and_queues_that_nobody_does(house: House) -> None:
     house.run(walks := house.tasks(3), name="walks")
     house.run(copies := house.tasks(2, kind="copy", queue="mail"), name="copies")
-    found = examine(house.store, clock=house.clock)
+    found = examine(house.store)
     assert not found.healthy
     for tasks, name in ((walks, "walks"), (copies, "copies")):
         words = f"run {name} is stuck: task {tasks.first} is ready, and no process works on this store"
         assert words in said(found, "run")
     house.store.enter(NewProcess(new_process_id(), kinds=("copy",), queues=("default",)))
-    found = examine(house.store, clock=house.clock)
+    found = examine(house.store)
     assert not found.healthy
     assert "3 tasks of kind 'walk' wait: no task of that name here" in said(found, "kind")
     assert "and none of 1 live process knows the kind 'walk'" in said(found, "run")
@@ -195,9 +195,9 @@ def test_a_kind_that_nobody_knows_yet_and_that_is_not_ready_is_worth_a_look(hous
     waiting = house.tasks(kind="sum", waits=True)
     house.run(house.tasks(2, join=waiting.first), waiting, joins=[NewJoins.one(waiting.first, 2)], name="joins")
     house.store.enter(NewProcess(new_process_id(), kinds=("walk",)))
-    found = examine(house.store, clock=house.clock)
+    found = examine(house.store)
     assert [each.weight for each in found.findings if each.about == "kind"] == [Weight.LOOK]
-    assert found.healthy == health_of(house.store, house.clock).healthy is True
+    assert found.healthy == health_of(house.store).healthy is True
 
 
 def test_the_doctor_finds_wrong_what_makes_a_store_unhealthy(house: House) -> None:
@@ -205,8 +205,8 @@ def test_the_doctor_finds_wrong_what_makes_a_store_unhealthy(house: House) -> No
     house.run(house.tasks(), name="left")
     house.worker()
     house.clock.advance(45)
-    wrong = [each for each in examine(house.store, clock=house.clock).findings if each.weight is Weight.WRONG]
-    problems = health_of(house.store, house.clock).problems
+    wrong = [each for each in examine(house.store).findings if each.weight is Weight.WRONG]
+    problems = health_of(house.store).problems
     assert [(each.about, each.text, each.advice) for each in wrong] == [
         (each.about, each.text, each.advice) for each in problems
     ]
@@ -226,7 +226,7 @@ def test_the_doctor_lists_garbage_refusals_and_suspects(house: House) -> None:
         ran = [task for claim in victim.claim() for task in claim.tasks]
         house.kill(victim, Death(dict.fromkeys(ran, 5), evidence=True))
     house.worker()
-    found = examine(house.store, clock=house.clock)
+    found = examine(house.store)
     assert "5 unpublished task rows" in said(found, "garbage")
     assert "1 late commits with 2 outcomes were refused" in said(found, "refusals")
     assert "4 tasks are suspects" in said(found, "claims")

@@ -90,7 +90,7 @@ def work(bench: Workbench, hours: float) -> None:
 
 
 def problems(bench: Workbench) -> list[str]:
-    return [each.text for each in health_of(store_of(bench), bench.clock).problems if each.about == "schedule"]
+    return [each.text for each in health_of(store_of(bench)).problems if each.about == "schedule"]
 
 
 def times(moments: object) -> list[str]:
@@ -226,7 +226,7 @@ def test_a_schedule_that_is_due_and_that_no_worker_declares_is_a_problem(bench: 
     worker(bench, "load")
     assert problems(bench) == []
     bench.advance(HOUR)
-    found = health_of(store_of(bench), bench.clock)
+    found = health_of(store_of(bench))
     assert [(each.text, each.advice) for each in found.problems if "etl" in each.text] == [
         (
             "schedule 'etl' is due since 2026-03-27 13:00:00 UTC and no worker declares it",
@@ -240,7 +240,7 @@ def test_a_schedule_that_is_due_and_that_no_worker_declares_is_a_problem(bench: 
 
 
 def test_a_due_schedule_on_a_store_where_nobody_works_is_a_problem_too(bench: Workbench) -> None:
-    assert health_of(store_of(bench), bench.clock).healthy
+    assert health_of(store_of(bench)).healthy
     bench.advance(HOUR)
     assert len(problems(bench)) == 2
 
@@ -260,7 +260,7 @@ def test_a_slot_that_has_not_begun_after_late_after_is_a_problem(bench: Workbenc
     assert problems(bench) == [
         "schedule 'report' is late: its slot at 2026-03-28 06:00:00 CET has not begun for 1 h 2 min"
     ]
-    assert not health_of(store_of(bench), bench.clock).healthy
+    assert not health_of(store_of(bench)).healthy
 
 
 def test_a_slot_whose_job_is_open_after_late_after_is_a_problem(
@@ -278,7 +278,7 @@ def test_a_slot_whose_job_is_open_after_late_after_is_a_problem(
     bench.drain(raising=False)
     # The check has failed by now, and the job is still open.
     assert problems(bench) == [text + "1 h 1 min"]
-    advice = [each.advice for each in health_of(store_of(bench), bench.clock).problems if each.about == "schedule"]
+    advice = [each.advice for each in health_of(store_of(bench)).problems if each.about == "schedule"]
     assert advice == ["`ramify crons report` shows it"]
 
 
@@ -292,7 +292,7 @@ def test_a_schedule_that_was_late_once_is_no_problem_for_ever(bench: Workbench) 
 def test_the_doctor_tells_of_late_schedules_as_health_does(bench: Workbench) -> None:
     worker(bench, "load")
     bench.advance(HOUR)
-    told = {each.text: each.weight.value for each in examine(store_of(bench), clock=bench.clock).findings}
+    told = {each.text: each.weight.value for each in examine(store_of(bench)).findings}
     assert told["schedule 'etl' is due since 2026-03-27 13:00:00 UTC and no worker declares it"] == "wrong"
     assert told["schedule 'report' waits: no worker declares it"] == "look"
 

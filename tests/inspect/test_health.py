@@ -19,15 +19,13 @@ from ramify.model.schema import schema_of
 from ramify.store.sqlite import SqliteStore
 from ramify.testing.conformance import House, Worker
 
-NOW = 1_000 * SECOND
-
 
 def process(**told: object) -> Process:
-    return Process(1, 77, "here", 0, **{"beat": NOW, "reaped": False, "last": 0, **told})  # type: ignore[arg-type]
+    return Process(1, 77, "here", 0, **{"beat_age": 0.0, "reaped": False, "last": 0, **told})  # type: ignore[arg-type]
 
 
 def looked(house: House) -> Health:
-    return health_of(house.store, house.clock)
+    return health_of(house.store)
 
 
 def stuck(house: House) -> dict[str, str]:
@@ -43,17 +41,17 @@ def worker(house: House, *kinds: str, queues: tuple[str, ...] | None = None) -> 
     [
         ({}, ProcessState.WORKING, None),
         ({"draining": Said("ann", "new version")}, ProcessState.DRAINING, None),
-        ({"beat": NOW - int(SILENT_SECONDS) * SECOND}, ProcessState.WORKING, None),
-        ({"beat": NOW - 31 * SECOND}, ProcessState.UNREACHABLE, "it was not heard of for 31 s"),
-        ({"beat": NOW - 31 * SECOND, "draining": Said("ann")}, ProcessState.UNREACHABLE, "it was not heard of"),
-        ({"away": Away(NOW - 9 * SECOND, "the disk is full")}, ProcessState.UNREACHABLE, "for 9 s: the disk is full"),
-        ({"writing": NOW - SECOND}, ProcessState.WORKING, None),
-        ({"writing": NOW - 9 * SECOND}, ProcessState.UNREACHABLE, "held the lock for writing for 9 s"),
-        ({"beat": None}, ProcessState.DEAD, "it died"),
+        ({"beat_age": SILENT_SECONDS}, ProcessState.WORKING, None),
+        ({"beat_age": 31.0}, ProcessState.UNREACHABLE, "it was not heard of for 31 s"),
+        ({"beat_age": 31.0, "draining": Said("ann")}, ProcessState.UNREACHABLE, "it was not heard of"),
+        ({"away": Away(9.0, "the disk is full")}, ProcessState.UNREACHABLE, "for 9 s: the disk is full"),
+        ({"writing": 1.0}, ProcessState.WORKING, None),
+        ({"writing": 9.0}, ProcessState.UNREACHABLE, "held the lock for writing for 9 s"),
+        ({"beat_age": None}, ProcessState.DEAD, "it died"),
     ],
 )
 def test_which_processes_are_unhealthy(told: dict[str, object], state: ProcessState, trouble: str | None) -> None:
-    found = process_health(process(**told), 3, NOW)
+    found = process_health(process(**told), 3)
     assert (found.state, found.healthy, found.tasks) == (state, trouble is None, 3)
     assert (trouble or "") in (found.trouble or "")
 
@@ -116,8 +114,8 @@ def test_a_task_that_has_been_ready_for_longer_than_the_limit_is_a_problem(house
     house.run(tasks, name="walk")
     worker(house)
     house.clock.advance(20)
-    assert health_of(house.store, house.clock, max_age=21).healthy
-    found = health_of(house.store, house.clock, max_age=19)
+    assert health_of(house.store, max_age=21).healthy
+    found = health_of(house.store, max_age=19)
     which = f"task {tasks.first} ('walk', queue 'default')"
     assert problems(found) == [("age", f"{which} has been ready for 20 s; the limit is 19 s")]
 
@@ -128,17 +126,17 @@ def test_a_task_that_others_overtake_by_priority_still_grows_old(house: House) -
     worker(house)
     house.clock.advance(100)
     house.add(run, house.tasks(priority=-10))
-    found = health_of(house.store, house.clock, max_age=99)
+    found = health_of(house.store, max_age=99)
     assert found.oldest is not None
     assert (found.oldest.task, found.healthy) == (old.first, False)
 
 
 def test_only_processes_that_take_work_count_as_workers(house: House) -> None:
     def healthy_with(least: int) -> bool:
-        return health_of(house.store, house.clock, min_workers=least).healthy
+        return health_of(house.store, min_workers=least).healthy
 
     house.store.enter(NewProcess(new_process_id(), kinds=()))
-    found = health_of(house.store, house.clock, min_workers=1)
+    found = health_of(house.store, min_workers=1)
     assert problems(found) == [("workers", "no processes take work from this store; there should be at least 1")]
     worker(house)
     leaving = house.worker()

@@ -8,36 +8,33 @@ import pytest
 from ramify.inspect.doctor import examine
 from ramify.inspect.health import health_of
 from ramify.inspect.held_up import LONG_WRITE, held_up
-from ramify.model.policy import SECOND
 from ramify.model.process import Away, Process
 from ramify.store.sqlite import SqliteStore
 
-NOW = 1_000 * SECOND
-
 
 def process(**told: object) -> Process:
-    return Process(1, 77, "here", 0, **{"beat": NOW, "reaped": False, "last": 0, **told})  # type: ignore[arg-type]
+    return Process(1, 77, "here", 0, **{"beat_age": 0.0, "reaped": False, "last": 0, **told})  # type: ignore[arg-type]
 
 
 def test_an_ordinary_write_is_in_nobodys_way() -> None:
-    assert list(held_up([process(), process(writing=NOW - SECOND)], NOW)) == []
+    assert list(held_up([process(), process(writing=1.0)])) == []
 
 
-def test_a_long_write_is_told_with_its_pid_and_since_when() -> None:
-    (found,) = held_up([process(writing=NOW - 45 * SECOND)], NOW)
+def test_a_long_write_is_told_with_its_pid_and_for_how_long() -> None:
+    (found,) = held_up([process(writing=45.0)])
     assert (found.pid, found.seconds) == (77, 45)
     assert found.text == "pid 77 has held the lock for writing for 45 s, and everybody waits for it"
     assert "kill -CONT" in found.advice
     assert LONG_WRITE < 45
 
 
-def test_a_store_that_is_away_is_told_with_since_when_and_why() -> None:
-    (found,) = held_up([process(away=Away(NOW - 90 * SECOND, "the disk is full"))], NOW)
+def test_a_store_that_is_away_is_told_with_for_how_long_and_why() -> None:
+    (found,) = held_up([process(away=Away(90.0, "the disk is full"))])
     assert found.text == "pid 77 has not been able to write for 90 s: the disk is full"
 
 
 def test_the_dead_are_in_nobodys_way() -> None:
-    assert list(held_up([process(beat=None, writing=0), process(reaped=True, away=Away(0, "full"))], NOW)) == []
+    assert list(held_up([process(beat_age=None, writing=9.0), process(reaped=True, away=Away(9.0, "full"))])) == []
 
 
 def test_the_doctor_finds_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

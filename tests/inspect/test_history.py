@@ -33,7 +33,7 @@ def test_a_task_is_told_from_its_first_failure_to_its_second_life(house: House) 
     assert [told.text for told in found.events] == words
     followed = Follower(house.store.reads, run).next()
     assert followed is not None
-    assert [told.text for told in followed] == words
+    assert [told.text for told in followed] == ["began", *words]
     first, second = found.events[0].at, found.events[1].at
     assert first is not None
     assert second == first + 5_000_000
@@ -78,13 +78,25 @@ def test_a_follower_hears_its_own_run_only_and_misses_nothing(house: House) -> N
             worker.done(claim)
         while (some := follower.next()) is not None:
             heard += [followed.task for followed in some]
-    assert heard == sorted(task.id for task in house.store.reads.tasks(run).rows)
+    # First of all its start, which is about no task.
+    assert heard == [None, *sorted(task.id for task in house.store.reads.tasks(run).rows)]
     assert other not in heard
 
 
 def test_a_follower_hears_of_a_cancelled_run(house: House) -> None:
     run = house.run(house.tasks(3))
     house.store.cancel(run)
-    some = Follower(house.store.reads, run).next()
+    some = Follower(house.store.reads, run, house.store.reads.run(run).since + 1).next()
     assert some is not None
     assert [(followed.task, followed.text) for followed in some] == [(None, "3 tasks were cancelled with the run")]
+
+
+def test_a_follower_hears_first_that_its_run_began_and_with_what(house: House) -> None:
+    house.run(house.tasks())
+    run = house.run(house.tasks(), shown="walk('/')")
+    some = Follower(house.store.reads, run).next()
+    assert some is not None
+    first = next(some)
+    stored = house.store.reads.run(run)
+    assert (first.status, first.text, first.task) == ("started", "began with walk('/')", None)
+    assert (first.seq, first.at) == (stored.since + 1, stored.created)

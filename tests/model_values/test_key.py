@@ -1,5 +1,7 @@
 """Keys are found by a digest of scope and text."""
 
+from hashlib import sha256
+
 import pytest
 
 from ramify.errors import BadPayload
@@ -45,6 +47,12 @@ def test_the_digests_of_a_run_are_one_range_with_nobody_elses_in_it() -> None:
         assert all(name[:-HASH] == begin for name, own in named.items() if own == run)
         # Also a digest of nothing but ones, which nobody can make on purpose.
         assert begin + b"\xff" * HASH < end
+
+
+def test_a_digest_is_the_beginning_of_a_sha_256_that_any_store_can_work_out() -> None:
+    for hold, begin in ((Hold.ONCE, b"\x02\x01\x2c"), (Hold.LABEL, b"\x02\x01\x2c"), (Hold.UNIQUE, b"\x00")):
+        hashed = sha256(b"%d/%b/page\0/a" % (hold, begin)).digest()
+        assert digest(hold, 300, "page", b"/a") == begin + hashed[:16]
 
 
 def test_a_file_name_that_is_not_text_can_be_a_key() -> None:

@@ -20,7 +20,7 @@ NOBODY = 2**22 + 1
 def session(**given: Any) -> Process:
     place = {"host": here.host(), "boot": here.boot(), "pids": here.pids()}
     return Process(
-        **({"id": 1, "pid": os.getpid(), "entered": 0, "beat": 5, "reaped": False, "last": 0} | place | given)
+        **({"id": 1, "pid": os.getpid(), "entered": 0, "beat_age": 5.0, "reaped": False, "last": 0} | place | given)
     )
 
 
@@ -45,7 +45,7 @@ def test_a_program_elsewhere_is_told_by_its_session_whatever_its_host_is_called(
     assert not is_gone(other, [session(pid=NOBODY + 1, parent=NOBODY, **place)])
     assert is_gone(other, [])
     assert is_gone(other, [session(pid=NOBODY, **place, reaped=True)])
-    assert is_gone(other, [session(pid=NOBODY, **(place | {"beat": None}))])
+    assert is_gone(other, [session(pid=NOBODY, **(place | {"beat_age": None}))])
     assert is_gone(other, [session(pid=NOBODY)])
 
 
@@ -53,7 +53,7 @@ def test_a_program_elsewhere_is_told_by_its_session_whatever_its_host_is_called(
 def test_a_session_elsewhere_is_at_work_although_its_number_means_nobody_here(place: dict[str, str]) -> None:
     assert is_at_work(session(pid=NOBODY, **place))
     assert is_at_work(session(**place)), "it has our number, and is somebody else"
-    assert not is_at_work(session(pid=NOBODY, **(place | {"beat": None})))
+    assert not is_at_work(session(pid=NOBODY, **(place | {"beat_age": None})))
 
 
 def test_a_session_of_this_place_is_at_work_while_its_process_is_there() -> None:

@@ -30,7 +30,7 @@ class Misreading(Damaged):
 
     def __init__(self, *given: object) -> None:
         super().__init__(*given)  # type: ignore[arg-type]
-        self.reads = self.misreads(self._tables)
+        self.reads = self.misreads(self._tables, self._clock)
 
 
 @caught_by("reads: tasks are paged by id and filtered by kind")
@@ -83,6 +83,15 @@ class TailsFromNow(Misreading):
     class misreads(MemoryReads):
         def run(self, run: int) -> StoredRun:
             return replace(super().run(run), since=self.head() + 1)
+
+
+@caught_by("tail: the start of a run is in the tail", "tail: a run that a commit opens has its start there")
+class TellsOfNoStarts(Misreading):
+    """Follows the log, and never hears that a run began."""
+
+    class misreads(MemoryReads):
+        def tail(self, after: int, *, limit: int = 100) -> Tail:
+            return replace(super().tail(after, limit=limit), starts=[])
 
 
 @caught_by("reads: runs are paged from the newest back")

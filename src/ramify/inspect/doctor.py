@@ -25,7 +25,6 @@ from ramify.model.policy import SECOND
 from ramify.model.process import Process
 from ramify.model.run import RunState
 from ramify.model.segment import Segment, SegmentState
-from ramify.store.clock import Clock, SystemClock
 from ramify.store.contract import Store
 from ramify.store.description import Description
 from ramify.store.reads import Reads
@@ -66,10 +65,10 @@ class Checkup(msgspec.Struct, frozen=True):
         return all(finding.weight is not Weight.WRONG for finding in self.findings)
 
 
-def examine(store: Store, *, full: bool = False, clock: Clock | None = None) -> Checkup:
+def examine(store: Store, *, full: bool = False) -> Checkup:
     """Look a store over; `full` also lets it check its bytes and audits the log of every run, which reads all of it."""
     try:
-        findings = _look_over(store, clock or SystemClock())
+        findings = _look_over(store)
     except StoreBroken as error:
         findings = [Finding(Weight.WRONG, "file", str(error))]
     if full:
@@ -82,14 +81,14 @@ def examine(store: Store, *, full: bool = False, clock: Clock | None = None) -> 
     return Checkup(store.describe(), findings)
 
 
-def _look_over(store: Store, clock: Clock) -> list[Finding]:
+def _look_over(store: Store) -> list[Finding]:
     reads = store.reads
     rows = list(rows_of(reads, None))
     processes = reads.processes()
-    problems = health_of(store, clock).problems
+    problems = health_of(store).problems
     return [
         *_files(store.describe()),
-        *_processes(processes, rows, clock.monotonic()),
+        *_processes(processes, rows),
         *(Finding(Weight.WRONG, each.about, each.text, each.advice) for each in problems),
         *_unknown(reads),
         *_claims(rows, processes, store.now()),
@@ -124,14 +123,13 @@ def _files(store: Description) -> Iterator[Finding]:
         yield Finding(Weight.FINE, "file", text)
 
 
-def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic: int) -> Iterator[Finding]:
+def _processes(processes: Sequence[Process], rows: Sequence[Segment]) -> Iterator[Finding]:
     held = Counter(row.owner for row in rows if row.owner is not None)
     living = [process for process in processes if process.is_alive]
     for process in living:
-        silent = max(0, monotonic - (process.beat or 0)) / SECOND
         version = f" of version {process.version}" if process.version else ""
         leaving = f", {drained_in_words(process)}" if process.draining is not None else ""
-        age = f"last beat {silent:,.0f} s ago"
+        age = f"last beat {process.beat_age:,.0f} s ago"
         text = f"pid {process.pid}{version} alive, {age}, holds {_rows(held[process.id])}{leaving}"
         yield Finding(Weight.FINE, "process", text)
     if not living:

@@ -1,4 +1,4 @@
-"""A run as it happens: its events in the order of their commits, with nothing missed.
+"""A run as it happens: its start, then its events in the order of their commits, with nothing missed.
 
 It follows the tail of the whole log and keeps what belongs to the run.
 """
@@ -20,7 +20,7 @@ COMMITS = 5
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """One event of a run. `task` is None for the sweep of a cancelled run, which ends many at once."""
+    """One event of a run. `task` is None for its start, and for the sweep that ends many tasks of a cancelled run."""
 
     seq: int
     at: int
@@ -47,8 +47,16 @@ class Follower:
             return None
         self.after = tail.after
         times = {commit.seq: commit.at for commit in tail.commits}
-        # Both are in the order of commits, and nothing is looked up before it is asked for.
-        return merge(self._events(tail, times), self._sweeps(tail, times), key=lambda followed: followed.seq)
+        # Each is in the order of commits, and nothing is looked up before it is asked for.
+        told = self._starts(tail, times), self._events(tail, times), self._sweeps(tail, times)
+        return merge(*told, key=lambda followed: followed.seq)
+
+    def _starts(self, tail: Tail, times: dict[int, int]) -> Iterator[Followed]:
+        for start in tail.starts:
+            if start.run == self._run:
+                shown = self._reads.run(start.run).shown
+                words = f"began with {shown}" if shown else "began"
+                yield Followed(start.seq, times[start.seq], None, "started", "", words)
 
     def _events(self, tail: Tail, times: dict[int, int]) -> Iterator[Followed]:
         for event in tail.events:

@@ -27,7 +27,6 @@ from ramify.model.policy import SECOND, added_of
 from ramify.model.process import Process
 from ramify.model.run import Order, RunState, StoredRun, is_stalled
 from ramify.model.segment import Segment
-from ramify.store.clock import Clock, SystemClock
 from ramify.store.contract import GAP_SHARE, Store
 from ramify.store.description import KEEPS, Description
 from ramify.store.reads import PAGE_LIMIT, Reads
@@ -177,23 +176,21 @@ class Health(msgspec.Struct, frozen=True):
         return [process for process in self.processes if not process.healthy]
 
 
-def health_of(
-    store: Store, clock: Clock | None = None, *, max_age: float | None = None, min_workers: int = 0
-) -> Health:
+def health_of(store: Store, *, max_age: float | None = None, min_workers: int = 0) -> Health:
     """Look at a store and all who work on it.
 
     It is not healthy when a process is in trouble, the disk is full or a run is stuck, which includes work that is
     ready and that no live process takes; nor when a task has been ready for more than `max_age` seconds, or when fewer
     than `min_workers` processes take work.
     """
-    reads, now, monotonic = store.reads, store.now(), (clock or SystemClock()).monotonic()
+    reads, now = store.reads, store.now()
     # Commands that came in for a moment do no tasks.
     there = [each for each in reads.processes() if not each.reaped and each.kinds != ()]
     held = {each.id: reads.segments(owner=each.id, limit=PAGE_LIMIT).rows for each in there}
     waiting = reads.in_line(limit=LOOKED)
     ready = [row for row in waiting if row.due is None or row.due <= now]
     stuck, at_least = _stuck(store, ready, there, held, now)
-    processes = [process_health(each, sum(map(width, held[each.id])), monotonic) for each in there]
+    processes = [process_health(each, sum(map(width, held[each.id]))) for each in there]
     by_queue = _oldest(reads, ready, now)
     oldest = max(by_queue.values(), key=lambda each: each.seconds, default=None)
     about = store.describe()
@@ -243,21 +240,19 @@ def _too_few(processes: Sequence[ProcessHealth], least: int) -> Iterator[Problem
         yield Problem("workers", f"{live} work from this store; there should be at least {least:,}", "start more")
 
 
-def process_health(process: Process, tasks: int, monotonic: int) -> ProcessHealth:
-    """How a process that has not ended is, at a monotonic time; it holds so many tasks."""
-    age = None if process.beat is None else max(0, monotonic - process.beat) / SECOND
-    state, trouble = _state_of(process, age, monotonic)
-    return ProcessHealth(
-        process.id, process.pid, process.host, state, age, tasks, process.version, process.durability, trouble
-    )
+def process_health(process: Process, tasks: int) -> ProcessHealth:
+    """How a process that has not ended is; it holds so many tasks."""
+    state, trouble = _state_of(process)
+    age, version = process.beat_age, process.version
+    return ProcessHealth(process.id, process.pid, process.host, state, age, tasks, version, process.durability, trouble)
 
 
-def _state_of(process: Process, age: float | None, monotonic: int) -> tuple[ProcessState, str | None]:
-    if age is None:
+def _state_of(process: Process) -> tuple[ProcessState, str | None]:
+    if (age := process.beat_age) is None:
         return ProcessState.DEAD, "it died, and nobody has offered its work again yet"
     if age > SILENT_SECONDS:
         return ProcessState.UNREACHABLE, f"it was not heard of for {age:,.0f} s: it hangs, or its machine sleeps"
-    in_the_way = next(held_up([process], monotonic), None)
+    in_the_way = next(held_up([process]), None)
     if in_the_way is not None:
         return ProcessState.UNREACHABLE, in_the_way.text
     return (ProcessState.WORKING if process.draining is None else ProcessState.DRAINING), None

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from ramify.model.policy import SECOND
 from ramify.model.process import Process
 
 #: Seconds after which a write is no ordinary one.
@@ -26,16 +25,15 @@ class HeldUp(msgspec.Struct, frozen=True):
     advice: str
 
 
-def held_up(processes: Iterable[Process], monotonic: int) -> Iterator[HeldUp]:
+def held_up(processes: Iterable[Process]) -> Iterator[HeldUp]:
     """Yield what is in the way of living processes at this moment."""
     for process in processes:
         if not process.is_alive:
             continue
-        if process.writing is not None and monotonic - process.writing > LONG_WRITE * SECOND:
-            seconds = (monotonic - process.writing) / SECOND
-            text = f"pid {process.pid} has held the lock for writing for {seconds:,.0f} s, and everybody waits for it"
-            yield HeldUp(process.pid, seconds, text, "if it is frozen, let it continue (kill -CONT) or kill it")
-        if process.away is not None:
-            seconds = max(0, monotonic - process.away.since) / SECOND
-            text = f"pid {process.pid} has not been able to write for {seconds:,.0f} s: {process.away.why}"
-            yield HeldUp(process.pid, seconds, text, "its work waits and continues by itself")
+        if process.writing is not None and process.writing > LONG_WRITE:
+            held = f"{process.writing:,.0f} s"
+            text = f"pid {process.pid} has held the lock for writing for {held}, and everybody waits for it"
+            yield HeldUp(process.pid, process.writing, text, "if it is frozen, let it continue (kill -CONT) or kill it")
+        if (away := process.away) is not None:
+            text = f"pid {process.pid} has not been able to write for {away.seconds:,.0f} s: {away.why}"
+            yield HeldUp(process.pid, away.seconds, text, "its work waits and continues by itself")

@@ -28,7 +28,6 @@ from ramify.model.event import ENDS, Status, Tally
 from ramify.model.policy import SECOND
 from ramify.model.process import Process
 from ramify.model.run import Order, RunState, StoredRun
-from ramify.store.clock import Clock, SystemClock
 from ramify.store.contract import Store
 from ramify.store.reads import Reads
 
@@ -123,7 +122,7 @@ def counts_of(reads: Reads, run: int) -> dict[str, Counts]:
     return {kind: Counts.of(counters) for kind, counters in reads.counts(run).items()}
 
 
-def status_of(store: Store, run: int, clock: Clock | None = None) -> RunStatus:
+def status_of(store: Store, run: int) -> RunStatus:
     """Look at one run; UnknownRun when there is none."""
     reads, now = store.reads, store.now()
     # Counters before the state: a run seen as ended then has counts that are a little old at worst, never too new.
@@ -142,7 +141,7 @@ def status_of(store: Store, run: int, clock: Clock | None = None) -> RunStatus:
         live = look(reads, found, now, working)
         draining = [process for process in working if process.draining is not None]
         unknown = unknown_among(reads, [found], working)
-        in_the_way = tuple(held_up(processes, (clock or SystemClock()).monotonic()))
+        in_the_way = tuple(held_up(processes))
     total = sum(kinds.values(), Counts())
     leader = leader_in_the_way(reads, found, live)
     phase = _phase(found, live, leader)

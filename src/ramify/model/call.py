@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -22,6 +21,7 @@ from ramify.errors import BadPayload
 from ramify.model.codec import Signature
 from ramify.model.death import Deaths
 from ramify.model.decoder import decoder
+from ramify.model.digest import digest_of
 from ramify.model.event import History
 from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text
@@ -352,7 +352,7 @@ def arguments_key(call: Call[Any]) -> str:
         raise BadPayload(
             f"{call!r}: its arguments are its key, and {call.references[0]!r} is not known yet. Give a key: once(key)."
         )
-    return blake2b(call.group.signature.identity(call.body), digest_size=16).hexdigest()
+    return digest_of(call.group.signature.identity(call.body)).hex()
 
 
 def label_of(kind: str, key: object) -> bytes:

@@ -1,16 +1,16 @@
 """Keys: what a task may be called, and for how long nobody else may be called the same.
 
 The key's digest, not its text, is what stores index: its scope (the run), then a hash of hold, scope, kind and text, so
-that one table serves every hold and the keys of a run are one range of it. The hash has 128 bits: keys come from
-outside, and two that collide would be one task, so finding such a pair on purpose must cost 2^64 tries. The text itself
-stays with the task. A digest is never turned back into a key.
+that one table serves every hold and the keys of a run are one range of it. The hash is a SHA-256 cut to 128 bits, the
+same on every store: keys come from outside, and two that collide would be one task, so finding such a pair on purpose
+must cost 2^64 tries. The text itself stays with the task. A digest is never turned back into a key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from hashlib import blake2b
+from hashlib import sha256
 
 from ramify.model.event import Status
 
@@ -75,12 +75,12 @@ def end_of(scope: bytes) -> bytes:
 def digests(hold: Hold, run: int, kind: str, keys: Iterable[bytes]) -> list[bytes]:
     """The bytes by which each key is found: scoped to (run, kind) for labels and ONCE, to the kind for the rest."""
     begin = scope(hold, run)
-    salted = blake2b(b"%d/%b/%b\0" % (hold, begin, kind.encode()), digest_size=HASH).copy
+    salted = sha256(b"%d/%b/%b\0" % (hold, begin, kind.encode())).copy
     found: list[bytes] = []
     for key in keys:
         hashed = salted()
         hashed.update(key)
-        found.append(begin + hashed.digest())
+        found.append(begin + hashed.digest()[:HASH])
     return found
 
 

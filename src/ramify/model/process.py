@@ -60,30 +60,32 @@ class NewProcess(msgspec.Struct, frozen=True):
 
 
 class Away(msgspec.Struct, frozen=True):
-    """A store that cannot be written, for one process: since when, by the monotonic clock, and why."""
+    """A store that cannot be written, for one process: for how many seconds, and why."""
 
-    since: int
+    seconds: float
     why: str
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process as people see it. `writing` is since when it holds the store's only lock for writing, if it does.
+    """A process as people see it. `beat_age` is the age of its last beat, None when it is known to be dead, and
+    `writing` for how long it has held the store's only lock for writing, if it does.
 
-    `beat`, `writing` and `away` are monotonic times; stores that cannot tell them leave them out. `draining` says who
-    asked it to finish and leave, and why. `durability` is what its commits survive, where a store has a choice of that.
+    Both are in seconds, and so is `away`: the store counts them by its own clock, because the monotonic time of a
+    process means nothing on another machine. Stores that cannot tell them leave them out. `draining` says who asked it
+    to finish and leave, and why. `durability` is what its commits survive, where a store has a choice of that.
     """
 
     id: int
     pid: int
     host: str
     entered: int
-    beat: int | None
+    beat_age: float | None
     reaped: bool
     last: int
     kinds: tuple[str, ...] | None = None
     queues: tuple[str, ...] | None = None
     version: str = ""
-    writing: int | None = None
+    writing: float | None = None
     away: Away | None = None
     boot: str = ""
     pids: str = ""
@@ -94,7 +96,7 @@ class Process(msgspec.Struct, frozen=True):
     @property
     def is_alive(self) -> bool:
         """True if it may still be at work: not reaped, and its store does not know it to be dead."""
-        return not self.reaped and self.beat is not None
+        return not self.reaped and self.beat_age is not None
 
 
 class Reap(msgspec.Struct, frozen=True):

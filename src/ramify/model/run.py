@@ -114,7 +114,7 @@ class StoredRun(NewRun, frozen=True, kw_only=True):
     """A run as stored: all it was started with, and where it stands. `round` is -1 until its first round opens.
 
     `reason` is why it drains or ended so; of one that is open again, why it had been cancelled. A tail that begins at
-    `since` finds all of its events. `decision` is the last one that somebody made about it.
+    `since` finds its start, then all of its events. `decision` is the last one that somebody made about it.
     """
 
     state: RunState

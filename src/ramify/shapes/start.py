@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cached_property
-from hashlib import blake2b
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -31,6 +30,7 @@ from ramify.errors import BadPayload, ConfigError, StoreUnavailable
 from ramify.model.call import Call
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
+from ramify.model.digest import digest_of
 from ramify.model.policy import SECOND
 from ramify.model.run import Follows, NewRun, Order, Owner, RunState, Started, StoredRun, seconds_left
 from ramify.model.stray import instead_of_call
@@ -105,7 +105,7 @@ class StartRequest:
         """Digests that tell this start from others: as kinds are called now, then by older names."""
         shape = self.shape.encode()
         identities = self.plan.identities(self.older)
-        return tuple(blake2b(b"%b\0%b" % (shape, identity), digest_size=_DIGEST).digest() for identity in identities)
+        return tuple(digest_of(b"%b\0%b" % (shape, identity), _DIGEST) for identity in identities)
 
 
 def begin(store: Store, ask: StartRequest, reserve: Callable[[int], int] | None = None) -> Begun:
@@ -145,7 +145,7 @@ def _place_digest(place: str) -> bytes:
 
 
 def _launch_part(part: bytes) -> bytes:
-    return blake2b(part, digest_size=_LAUNCHED).digest()
+    return digest_of(part, _LAUNCHED)
 
 
 def begin_once(

@@ -128,13 +128,13 @@ class Changes:
     seq: int = 0  #: that place, once some of it is written
     told: int = 0  #: how many events it has
     added: Counter[int] = field(default_factory=Counter)  #: how many tasks were added to runs, by what is written
-    runs: list[StoredRun] = field(default_factory=list)  #: new ones
     revived: list[Revived] = field(default_factory=list)  #: before anything of them is counted
     replaced: list[tuple[SpanRow, int, int]] = field(default_factory=list)  #: an edition, by its spans
     context: dict[tuple[int, str], ContextValue] = field(default_factory=dict)
     values: dict[Key, StoredValue | None] = field(default_factory=dict)  #: swapped; None for one that is deleted
     events: list[Events] = field(default_factory=list)
     ranges: list[tuple[int, int]] = field(default_factory=list)  #: in which all events lie
+    runs: list[StoredRun] = field(default_factory=list)  #: new ones; each is written with its place in the log
     counts: Counter[Counted] = field(default_factory=Counter)
     lowered: Counter[Counted] = field(default_factory=Counter)  #: counters that fall, which totals never do
     marks: list[Mark] = field(default_factory=list)
@@ -178,6 +178,11 @@ class Changes:
     offered_again: int = 0  #: how many of its tasks are offered again
     answer: Answer | None = None
     after: AskAfter | None = None  #: what will be asked once it is written
+
+    def begin(self, run: StoredRun) -> None:
+        """Add a new run, whose start is in the log."""
+        self.is_logged = True
+        self.runs.append(run)
 
     def tell(self, tasks: Sequence[int], bounds: tuple[int, int], numbers: int | Sequence[int], *rest: object) -> None:
         """Add an event for each of some tasks."""

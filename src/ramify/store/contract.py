@@ -132,7 +132,7 @@ class Store(Protocol):
 
         It comes with the answers to `claim`, `commit` and `beat` as well, so that who works need not ask for it.
         It goes on at the pace of monotonic time when the wall clock is set back, and with it when that is ahead; a
-        client begins no earlier than the latest commit or run that the store has written down.
+        client begins no earlier than the latest commit that the store has written down.
         """
 
     def wait(self, seconds: float, seen: int) -> int:
@@ -206,7 +206,8 @@ class Store(Protocol):
 
         Starting never ends it, also when nothing of it is ready: that is for `advance` to judge.
         A key that is taken drops its task and answers with the one that holds it. If the id, or the name in that
-        generation, exists, answer with that run and change nothing. `since` of the run is the head of the log.
+        generation, exists, answer with that run and change nothing. The start has a place in the log, and `since` of
+        the run is the place before it.
         """
 
     def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
@@ -219,7 +220,7 @@ class Store(Protocol):
         maskable width. A run that has more than its `max_tasks` then is drained into HALTED. Joins and waiters may name
         tasks of any of the additions; where one lost its key, its holder is waited for. An addition that `opens` a run
         goes into the newest run of that name; if that one has ended or drains, or there is none, `opens` begins in the
-        same transaction, as the next generation. The answer says which run it was.
+        same transaction, as the next generation, and has its start in the log. The answer says which run it was.
         """
 
     # working
@@ -403,8 +404,8 @@ class Store(Protocol):
         how many would go, and changes nothing.
 
         With tasks go their events, keys, joins, waiters and log lines, in the same transaction; with a run its context;
-        and of the log those commits of which nothing is left, but for the newest. Cursors stay good. A crash between
-        two calls leaves a run that is FORGOTTEN and not gone yet, or fewer tasks.
+        and of the log those commits of which nothing is left, but for the newest. The start of a run stays. Cursors
+        stay good. A crash between two calls leaves a run that is FORGOTTEN and not gone yet, or fewer tasks.
         """
 
     def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:

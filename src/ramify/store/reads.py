@@ -81,6 +81,13 @@ class Sweep(msgspec.Struct, frozen=True):
         return self.first <= task <= self.last and (self.left is None or bool(self.left >> (task - self.first) & 1))
 
 
+class RunStart(msgspec.Struct, frozen=True):
+    """A run, and its place in the log."""
+
+    run: int
+    seq: int
+
+
 class TaskStanding(msgspec.Struct, frozen=True):
     """Where a task stands: how it ended, with which value and in which commit; or the live row in which it is set."""
 
@@ -119,7 +126,10 @@ class LiveCounts(msgspec.Struct, frozen=True):
 
 
 class CommitRow(msgspec.Struct, frozen=True):
-    """One applied commit: who, its number, when, and how many events it wrote."""
+    """One applied commit: who, its number, when, and how many events it wrote.
+
+    So is the start of a run, by no process and without events, unless a commit opened the run.
+    """
 
     seq: int
     process: int
@@ -129,11 +139,16 @@ class CommitRow(msgspec.Struct, frozen=True):
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """The events and sweeps of whole commits after a cursor. `after` continues; nothing in between is ever missed."""
+    """The events, sweeps and starts of runs in whole commits after a cursor. `after` continues; nothing in between is
+    ever missed.
+
+    A run that began took its first tasks with it: `tasks` finds them.
+    """
 
     commits: Sequence[CommitRow]
     events: Sequence[Event]
     sweeps: Sequence[Sweep]
+    starts: Sequence[RunStart]
     after: int
 
 
@@ -340,7 +355,9 @@ class Reads(Protocol):
         """
 
     def processes(self) -> Sequence[Process]:
-        """Sessions, the living and the recently dead (page)."""
+        """Sessions, the living and the recently dead (page). How long ago something was is told in seconds, by the
+        store's clock.
+        """
 
     def refusals(self, *, limit: int = 100) -> Sequence[Refusal]:
         """The newest refused parts (page)."""

@@ -148,7 +148,6 @@ class Loaded:
     taken: Collection[tuple[int, int]] = ()  #: those of the new ranges of which ids are in the log
     known: StoredRun | None = None  #: the run that has the id, or the name and generation, of the one to be started
     newest: Mapping[str, StoredRun] = field(default_factory=dict)  #: the newest runs of the names that may open
-    head: int = 0  #: the latest place in the log, for who starts a run
     candidates: Candidates | None = None
 
 

@@ -44,7 +44,7 @@ def picture(store: Store, known: Callable[[bytes], bytes]) -> Picture:
         "tail": _tail(reads),
         "spans": all_of(reads.spans),
         "segments": [structs.replace(row, id=0) for row in all_of(reads.segments)],
-        "processes": [structs.replace(process, beat=None, durability="") for process in reads.processes()],
+        "processes": [structs.replace(process, beat_age=None, durability="") for process in reads.processes()],
         "refusals": _refusals(reads, known),
         "values": list(reads.values()),
         "movable": [store.movable(limit) for limit in (0, 1, ROWS)],
@@ -159,6 +159,6 @@ def _tail(reads: Reads) -> Sequence[Tail]:
     tails: list[Tail] = []
     after = 0
     while (tail := reads.tail(after, limit=ROWS)).commits:
-        tails.append(Tail(list(tail.commits), list(tail.events), list(tail.sweeps), tail.after))
+        tails.append(Tail(list(tail.commits), list(tail.events), list(tail.sweeps), list(tail.starts), tail.after))
         after = tail.after
     return tails

@@ -16,11 +16,12 @@ from ramify.errors import StoreUnavailable
 from ramify.model.claim import Want
 from ramify.model.commit import Part
 from ramify.model.join import NewJoins
-from ramify.model.process import Away, NewProcess, Stamp, new_process_id
+from ramify.model.process import Away, NewProcess, Process, Stamp, new_process_id
 from ramify.model.run import NewRun, RunState
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import SqliteStore
 from ramify.store.sqlite.file import commit_wait
+from ramify.testing.clock import FakeClock
 from tests.store.sqlite.real import wait_until
 
 
@@ -80,6 +81,33 @@ def test_others_see_since_when_and_why_a_process_cannot_write_until_it_can(store
     store.reserve(1)
     assert away() is None
     other.close()
+
+
+def test_for_how_long_a_process_writes_or_cannot_is_counted_by_the_clock_of_the_store(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = SqliteStore(tmp_path / "walk.db", busy_timeout=0.01, clock=clock)
+    other = SqliteStore(tmp_path / "walk.db", clock=clock)
+    store.enter(NewProcess(new_process_id()))
+
+    def seen() -> Process:
+        (found,) = other.reads.processes()
+        return found
+
+    with store._link.write():
+        clock.advance(6)
+        assert (seen().beat_age, seen().writing) == (6.0, 6.0)
+    assert seen().writing is None
+    writer = apsw.Connection(str(tmp_path / "walk.db"))
+    writer.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable):
+        store.reserve(1)
+    clock.advance(9)
+    away = seen().away
+    assert away is not None
+    assert away.seconds == 9.0
+    writer.close()
+    other.close()
+    store.close()
 
 
 def test_a_process_that_finds_nothing_to_claim_is_not_away(store: SqliteStore, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def _page(visit: Visit, run: StoredRun, after: int, limit: int, traceback: bool)
             _show(visit, run, followed, traceback)
             shown += 1
     if not shown and not visit.out.as_json:
-        visit.out.say("no events yet")
+        visit.out.say("no newer events")
 
 
 def _follow(visit: Visit, run: StoredRun, after: int, traceback: bool) -> None:

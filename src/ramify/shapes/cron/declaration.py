@@ -8,12 +8,12 @@ started or reloaded later counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any, Literal, get_args
 
 import msgspec
 
 from ramify.errors import ConfigError
+from ramify.model.digest import digest_of
 from ramify.model.policy import SECOND, Duration, microseconds_in
 from ramify.model.task import OWN, name_given
 from ramify.shapes.cron.timetable import Timetable
@@ -54,13 +54,13 @@ class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
     def digest(self) -> bytes:
         """A digest that tells this declaration from others, whoever makes it."""
         bare = msgspec.structs.replace(self, since=0, by="")
-        return blake2b(msgspec.json.encode(bare), digest_size=8).digest()
+        return digest_of(msgspec.json.encode(bare), 8)
 
     def offset(self, slot: int) -> int:
         """By how much a slot is put off: the same in every process, and spread over schedules and slots."""
         if not self.jitter:
             return 0
-        drawn = blake2b(f"{self.name}/{slot}".encode(), digest_size=8).digest()
+        drawn = digest_of(f"{self.name}/{slot}".encode(), 8)
         return int.from_bytes(drawn, "big") % (self.jitter + 1)
 
     def due(self, slot: int) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from itertools import chain, repeat
 from types import CodeType, MappingProxyType
 from typing import Any, TypeVar
@@ -24,6 +23,7 @@ from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call, Group, label_of
 from ramify.model.codec.escape import filled
 from ramify.model.codec.wire import tree_in
+from ramify.model.digest import digest_of
 from ramify.model.join import NewJoins, NewWaiters, Rule
 from ramify.model.key import key_bytes, key_text
 from ramify.model.reference import Reference
@@ -149,9 +149,8 @@ class DagPlan:
             named = [kinds[call.group.kind] for call in self.nodes]
             # Column by column: each as one text is made much quicker than one text for each node.
             columns = (list(self.ids), named, bytes(self.rules), list(self.graph.needs), [*map(len, (*bodies, *rest))])
-            digest = blake2b(b"%a" % (columns,), digest_size=16)
-            digest.update(b"".join(chain(bodies, rest)))
-            yield b"%b\0%b" % (self.name.encode(), digest.digest())
+            digest = digest_of(b"%a%b" % (columns, b"".join(chain(bodies, rest))))
+            yield b"%b\0%b" % (self.name.encode(), digest)
 
     def difference(self, rows: Iterable[Row]) -> str:
         """Name the nodes that are new, gone or changed."""

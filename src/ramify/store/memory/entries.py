@@ -37,7 +37,9 @@ def start(
         raise BadPayload(f"run id {run.id} was not reserved from this store")
     first = Addition(run.id, tasks, new, waiters)
     _check(tables, [first])
-    row = runs.create(tables, run, now)
+    if run.follows is not None:
+        tables.run(run.follows.run)
+    row = runs.create(tables, run, tables.new_commit(0, 0, now) - 1, now)
     (added,) = _add(tables, [(row, first, 0)], now)
     runs.begin(tables, row, now)
     return Started(runs.as_run(row), created=True, added=added)
@@ -55,6 +57,9 @@ def append(tables: MemoryTables, additions: Sequence[Addition], now: int) -> lis
     check_opening(tables, additions)
     since = len(tables.commits)
     into = [tables.run(each.run) if each.opens is None else opened_for(tables, each, since, now) for each in additions]
+    if any(row.since == since for row in into):
+        # One that was there before has its start in the log.
+        tables.new_commit(0, 0, now)
     rounds = [row.round + 1 if row.new.order is Order.ROUNDS else 0 for row in into]
     added = _add(tables, list(zip(into, additions, rounds, strict=True)), now)
     runs.hold_to_caps(tables, {row.new.id for row in into}, now)
@@ -89,8 +94,8 @@ def opened_for(tables: MemoryTables, new: Addition, since: int, now: int) -> Run
     if begun is None:
         assert newest is not None
         return tables.run(newest.id)
-    row = runs.create(tables, begun, now)
-    row.round, row.since = 0, since
+    row = runs.create(tables, begun, since, now)
+    row.round = 0
     return row
 
 

@@ -153,7 +153,8 @@ def _remove_sweeps(tables: MemoryTables, run: int, left: int) -> None:
 def _drop_if_empty(tables: MemoryTables, seq: int) -> None:
     """Remove a commit of which nothing is left; the newest one tells what time it is, and where the log goes on."""
     _, events, sweeps = tables.commits[seq - 1]
-    if not events and not sweeps and seq < len(tables.commits):
+    is_start = any(run.since == seq - 1 for run in tables.runs.values())
+    if not events and not sweeps and not is_start and seq < len(tables.commits):
         tables.forgotten_commits.add(seq)
 
 

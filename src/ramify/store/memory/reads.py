@@ -16,11 +16,13 @@ from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
+from ramify.model.policy import SECOND
 from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row, check_name
 from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue
+from ramify.store.clock import Clock
 from ramify.store.error_groups import ErrorSummary, group_errors
 from ramify.store.memory import joins, live
 from ramify.store.memory.editions import is_replaced
@@ -33,6 +35,7 @@ from ramify.store.reads import (
     Page,
     Refusal,
     Result,
+    RunStart,
     Span,
     Sweep,
     Tail,
@@ -47,8 +50,8 @@ T = TypeVar("T")
 class MemoryReads:
     """Reads over a `Tables`, each under its lock."""
 
-    def __init__(self, tables: MemoryTables) -> None:
-        self._tables = tables
+    def __init__(self, tables: MemoryTables, clock: Clock) -> None:
+        self._tables, self._clock = tables, clock
 
     def run(self, run: int) -> StoredRun:
         """One run."""
@@ -236,11 +239,14 @@ class MemoryReads:
             later = (row for row in self._tables.commits[after:] if row[0].seq not in self._tables.forgotten_commits)
             chosen = list(islice(later, page_size(limit)))
             commits = [type(row)(row.seq, row.process, row.n, row.at, len(events)) for row, events, _ in chosen]
+            last = chosen[-1][0].seq if chosen else after
+            starts = (RunStart(run, row.since + 1) for run, row in self._tables.runs.items())
             return Tail(
                 commits,
                 sorted((e for _, events, _ in chosen for e in events), key=lambda e: (e.seq, e.task, e.n)),
                 [sweep for _, _, sweeps in chosen for sweep in sweeps],
-                chosen[-1][0].seq if chosen else after,
+                sorted((s for s in starts if after < s.seq <= last), key=lambda s: (s.seq, s.run)),
+                last,
             )
 
     def head(self) -> int:
@@ -346,7 +352,8 @@ class MemoryReads:
     def processes(self) -> Sequence[Process]:
         """Sessions."""
         with self._tables.lock:
-            return [_process(number, row) for number, row in sorted(self._tables.sessions.items())]
+            tick, sessions = self._clock.monotonic(), sorted(self._tables.sessions.items())
+            return [_process(number, row, tick) for number, row in sessions]
 
     def refusals(self, *, limit: int = 100) -> Sequence[Refusal]:
         """The newest refused parts."""
@@ -390,9 +397,10 @@ def _join(j: Standing) -> Join:
     return Join(j.id, j.run, j.needs, j.ends.all, j.ends, j.instance, j.fired, j.rule)
 
 
-def _process(number: int, row: SessionRow) -> Process:
+def _process(number: int, row: SessionRow, tick: int) -> Process:
+    age = max(0, tick - row.beats[-1]) / SECOND
     return Process(
-        number, row.new.pid, row.new.host, row.entered, row.beats[-1], row.gone_at is not None, row.last,
+        number, row.new.pid, row.new.host, row.entered, age, row.gone_at is not None, row.last,
         row.new.kinds, row.new.queues, row.new.version, None, None, row.new.boot, row.new.pids, row.draining,
         row.new.parent,
     )  # fmt: skip

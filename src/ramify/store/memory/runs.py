@@ -21,11 +21,9 @@ from ramify.store.reads import Sweep
 WORKING = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED)
 
 
-def create(tables: MemoryTables, new: NewRun, now: int) -> RunRow:
-    """Write the run row."""
-    if new.follows is not None:
-        tables.run(new.follows.run)
-    row = RunRow(new, RunState.OPEN, now, since=len(tables.commits))
+def create(tables: MemoryTables, new: NewRun, since: int, now: int) -> RunRow:
+    """Write the run row; its start is in the log right after `since`."""
+    row = RunRow(new, RunState.OPEN, now, since)
     tables.runs[new.id] = row
     if new.name is not None:
         tables.names[new.name, new.generation] = new.id

@@ -78,7 +78,7 @@ class MemoryStore:
             self._time = StoreTime(self._clock, self._tables.latest())
         self._turn = 0
         self._calls = 1
-        self.reads = MemoryReads(self._tables)
+        self.reads = MemoryReads(self._tables, self._clock)
 
     @property
     def id(self) -> str:

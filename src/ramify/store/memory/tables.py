@@ -206,11 +206,8 @@ class MemoryTables:
     noted: set[tuple[int, int]] = field(default_factory=set)
 
     def latest(self) -> int:
-        """The latest time written down: of the last commit, or of the newest run."""
-        times = [row.created for row in self.runs.values()]
-        if self.commits:
-            times.append(self.commits[-1][0].at)
-        return max(times, default=0)
+        """The latest time written down: that of the last commit."""
+        return self.commits[-1][0].at if self.commits else 0
 
     def __post_init__(self) -> None:
         self.changed = Condition(self.lock)

@@ -53,6 +53,7 @@ LEFT = (
 EMPTIED = (
     "DELETE FROM commits WHERE seq IN carray(?) AND events = 0 AND seq < (SELECT max(seq) FROM commits)"
     " AND NOT EXISTS (SELECT 1 FROM sweep WHERE sweep.seq = commits.seq)"
+    " AND NOT EXISTS (SELECT 1 FROM run WHERE run.since = commits.seq - 1)"
 )
 UNCOUNTED = (
     "UPDATE commits SET events = events - (gone.value ->> 1) FROM json_each(?) AS gone WHERE seq = (gone.value ->> 0)"

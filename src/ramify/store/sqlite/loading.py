@@ -63,8 +63,6 @@ def load(db: Db, ask: Ask) -> Loaded:
         newest = ((name, db.execute(NEWEST, (name,)).fetchone()) for name in {run.name or "" for run in ask.opens})
         loaded.newest = {name: rows.read_run(row) for name, row in newest if row is not None}
         loaded.runs = {**loaded.runs, **rows.runs_at(db, [run.id for run in ask.opens])}
-    if ask.start is not None or ask.opens:
-        ((loaded.head,),) = db.execute("SELECT ifnull(max(seq), 0) FROM commits").fetchall()
     if ask.values:
         loaded.values = values.load(db, ask.values)
     if ask.want is not None and ask.stamp is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ramify.errors import Reaped
 from ramify.model.death import NOBODYS_FAULT
@@ -17,7 +18,7 @@ from ramify.model.deciding import storable_said
 from ramify.model.decision import Said
 from ramify.model.decoder import decoder
 from ramify.model.policy import SECOND
-from ramify.model.process import NewProcess, Process, Reap
+from ramify.model.process import Away, NewProcess, Process, Reap
 from ramify.store import here
 from ramify.store.contract import SESSION_SECONDS, Vacuumed
 from ramify.store.record import death_of, is_stopping
@@ -38,18 +39,26 @@ _said, _texts = decoder(Said), decoder(tuple[str, ...])
 
 
 def read_process(row: tuple[Any, ...], liveness: Liveness) -> Process:
-    """A process from a row of `SESSION` and, if it is alive, from its files."""
+    """A process from a row of `SESSION` and, if it is alive, from its files; times there become ages."""
     number, pid, host, entered, gone, last, kinds, queues, version, boot, pids, draining, parent = row
     told = liveness.alive(number)
     said = None if draining is None else _said.decode(draining)
     if told is not None and said is None and is_stopping(liveness.folder, number):
         said = STOPPING
     known, served = (None if names is None else _texts.decode(names) for names in (kinds, queues))
-    return Process(
-        number, pid, host, entered, told.beat if told else None, bool(gone), last, known, served, version,
-        told.writing if told else None, told.away if told else None, boot, pids,
-        said, parent, told.durability if told else "",
+    process = Process(
+        number, pid, host, entered, None, bool(gone), last, known, served, version, boot=boot, pids=pids,
+        draining=said, parent=parent,
     )  # fmt: skip
+    if told is None:
+        return process
+    return replace(
+        process,
+        beat_age=liveness.age(told.beat),
+        writing=None if told.writing is None else liveness.age(told.writing),
+        away=None if told.away is None else Away(liveness.age(told.away), told.why),
+        durability=told.durability,
+    )
 
 
 def enter(db: Db, process: NewProcess, now: int) -> None:

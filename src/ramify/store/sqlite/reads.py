@@ -27,6 +27,7 @@ from ramify.store.reads import (
     Page,
     Refusal,
     Result,
+    RunStart,
     Span,
     Sweep,
     Table,
@@ -65,6 +66,7 @@ CHILDREN = (
 IS_UNNAMED = "name IS NULL AND ended IS NULL AND digest = ?"
 NEXT_OWNER = f"SELECT min(owner) FROM run INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner > ?"
 UNNAMED = f"{rows.RUN} INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner = ? AND id > ? ORDER BY id"
+STARTS = "SELECT id, since + 1 FROM run INDEXED BY run_since WHERE since BETWEEN ?1 - 1 AND ?2 - 1 ORDER BY since, id"
 LINKED_AFTER = "SELECT slot, max(task) FROM waiter WHERE id = ? AND slot > ? GROUP BY slot LIMIT ?"
 GROUPED_AFTER = (
     "SELECT max(first, ?2 + 1 - shift), last, shift FROM span INDEXED BY span_join"
@@ -250,10 +252,11 @@ class SqliteReads:
             events: list[Event] = []
             for row in chosen:
                 events += log.events_of(db, row[0], row[5])
-            sweeps = log.sweeps(
-                db, "seq BETWEEN ? AND ? ORDER BY rowid", (chosen[0][0], chosen[-1][0]) if chosen else (1, 0)
-            )
-            return Tail([CommitRow(*row[:5]) for row in chosen], events, sweeps, chosen[-1][0] if chosen else after)
+            bounds = (chosen[0][0], chosen[-1][0]) if chosen else (1, 0)
+            sweeps = log.sweeps(db, "seq BETWEEN ? AND ? ORDER BY rowid", bounds)
+            starts = [RunStart(*row) for row in db.execute(STARTS, bounds)]
+            after = chosen[-1][0] if chosen else after
+            return Tail([CommitRow(*row[:5]) for row in chosen], events, sweeps, starts, after)
 
     def head(self) -> int:
         """Where a tail that has read everything stands."""

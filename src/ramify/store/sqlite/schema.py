@@ -25,7 +25,7 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.file.db import Db
 
-VERSION = 11
+VERSION = 13
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -54,6 +54,7 @@ CREATE TABLE run (
     ended INTEGER, since INTEGER NOT NULL, decision TEXT, becomes TEXT NOT NULL
 );
 CREATE UNIQUE INDEX run_name ON run (name, generation) WHERE name IS NOT NULL;
+CREATE INDEX run_since ON run (since);
 CREATE INDEX run_open ON run (state) WHERE ended IS NULL;
 CREATE INDEX run_unnamed ON run (digest, owner) WHERE name IS NULL AND ended IS NULL;
 CREATE INDEX run_bounded ON run (max_running) WHERE max_running IS NOT NULL AND ended IS NULL;

@@ -69,8 +69,6 @@ def write_if(db: Db, changes: Changes, columns: Mapping[int, TaskColumns], belie
 
 def write(db: Db, changes: Changes, columns: Mapping[int, TaskColumns]) -> int:
     """Write changes; `columns` are those of new tasks that were prepared. Their place in the log."""
-    for begun in changes.runs:
-        _write_run(db, begun)
     for number, reason in changes.revived:
         counters.reopen(db, rows.ids([number]))
         db.execute(REVIVE, (RunState.OPEN.value, reason, number))
@@ -78,6 +76,8 @@ def write(db: Db, changes: Changes, columns: Mapping[int, TaskColumns]) -> int:
         editions.replace(db, changes)
     if changes.is_logged:
         _write_log(db, changes)
+    for begun in changes.runs:
+        _write_run(db, begun, changes.seq)
     if changes.context:
         sets = ((run, v.name, v.value, v.task, v.first_set, v.last_set) for (run, _), v in changes.context.items())
         db.executemany(context.PUT, sets)
@@ -116,14 +116,14 @@ def write(db: Db, changes: Changes, columns: Mapping[int, TaskColumns]) -> int:
     return changes.seq
 
 
-def _write_run(db: Db, run: StoredRun) -> None:
+def _write_run(db: Db, run: StoredRun, seq: int) -> None:
     follows, lead = (None, None) if run.follows is None else (run.follows.run, run.follows.lead)
     db.execute(
         INSERT_RUN,
         (
             run.id, run.name, run.generation, run.shape, run.order.value, follows, lead, run.endless, run.params,
             run.digest, run.shown, rows.write_owner(run.owner), run.max_running, run.max_tasks, run.deadline,
-            run.fails_as.value, run.tolerates.value, run.state.value, run.round, None, run.created, None, run.since,
+            run.fails_as.value, run.tolerates.value, run.state.value, run.round, None, run.created, None, seq - 1,
             None, RunState.DONE.value,
         ),
     )  # fmt: skip

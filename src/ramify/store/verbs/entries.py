@@ -45,10 +45,10 @@ def start(
     _check(tables, loaded, [first])
     if leader and leader[0] not in loaded.runs:
         raise UnknownRun(f"there is no run {leader[0]} in this store")
-    made = new_run(loaded, new, tasks, now)
-    changes = Changes(0, 0, now, runs=[made])
+    made, changes = new_run(new, tasks, now), Changes(0, 0, now)
+    changes.begin(made)
     (added,) = _add(tables, changes, {new.id: made}, [(made, first, 0)])
-    tables.write(changes)
+    made = replace(made, since=tables.write(changes) - 1)
     if made.round < 0 and (moved := advancing.begin(tables, made.id, now)) is not None:
         made = replace(made, round=moved.round)
     return Started(made, created=True, added=added)

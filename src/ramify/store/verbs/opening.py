@@ -15,8 +15,8 @@ from ramify.store.changes import Changes
 from ramify.store.tables import Loaded
 
 
-def new_run(loaded: Loaded, new: NewRun, tasks: Sequence[NewTasks], now: int) -> StoredRun:
-    """A new run. Most begin at once: then their tasks need no gate."""
+def new_run(new: NewRun, tasks: Sequence[NewTasks], now: int) -> StoredRun:
+    """A new run, whose place in the log is not known yet. Most begin at once: then their tasks need no gate."""
     return StoredRun(
         **asdict(new),
         state=RunState.OPEN,
@@ -24,7 +24,7 @@ def new_run(loaded: Loaded, new: NewRun, tasks: Sequence[NewTasks], now: int) ->
         reason=None,
         created=now,
         ended=None,
-        since=loaded.head,
+        since=0,
     )
 
 
@@ -51,7 +51,7 @@ class Opening:
                 raise BadPayload(f"run id {begun.id} was not reserved from this store")
             if begun.id in self._loaded.runs:
                 raise BadPayload(f"run id {begun.id} is that of a run already; reserve another one")
-            made = replace(new_run(self._loaded, begun, (), self._changes.now), round=0)
+            made = replace(new_run(begun, (), self._changes.now), round=0)
             self._newest[opens.name] = made
-            self._changes.runs.append(made)
+            self._changes.begin(made)
         return self._newest[opens.name]

@@ -366,15 +366,15 @@ def test_why_a_process_cannot_write_is_told_since_the_first_time_and_until_it_ca
     mine.beat(ME)
     found = theirs.alive(ME)
     assert found is not None
-    assert found.away is not None
-    assert found.away.since == since
-    assert found.away.why.startswith("the disk is full é!")
+    assert found.away == since
+    assert theirs.age(found.away) == 5
+    assert found.why.startswith("the disk is full é!")
     # Written in place: a full disk does not keep it from being said.
     assert lock_of(folder).stat().st_size == size
     mine.away(ME, None)
     found = theirs.alive(ME)
     assert found is not None
-    assert found.away is None
+    assert (found.away, found.why) == (None, "")
 
 
 def test_a_dead_process_is_not_taken_for_the_writer(mine: Liveness, theirs: Liveness, clock: FakeClock) -> None:

@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
-from ramify.model.process import Away
 from ramify.store import forks, here
 from ramify.store.clock import Clock
 from ramify.store.contract import GAP_SHARE, LEFT_TO_PARENT
@@ -97,7 +96,8 @@ class _Held:
     gaps: Gaps
     file: int = -1
     writing: int | None = None
-    away: Away | None = None
+    away: int | None = None
+    why: str = ""
     number: int = 0
 
 
@@ -191,7 +191,7 @@ class Liveness:
             held = self._held.get(process)
             if held is None or (why is None) == (held.away is None):
                 return
-            held.away = None if why is None else Away(self._clock.monotonic(), why)
+            held.away, held.why = (None, "") if why is None else (self._clock.monotonic(), why)
             with suppress(StoreUnavailable):
                 self._write(held)
 
@@ -222,6 +222,10 @@ class Liveness:
         found = self.probe(process)
         return found if isinstance(found, Alive) else None
 
+    def age(self, since: int) -> float:
+        """The seconds since a time that a lock file told."""
+        return max(0, self._clock.monotonic() - since) / SECOND
+
     def judge(self, reaper: int, process: int, dead_after: float) -> Dead | None:
         """Return whether a process is dead to a reaper: for certain, or because it was silent for too long."""
         found = self.probe(process)
@@ -250,8 +254,7 @@ class Liveness:
         writer = self.holder()
         if writer is None:
             return None
-        seconds = (self._clock.monotonic() - writer.since) / SECOND
-        return f"process {writer.process:x} (pid {writer.pid}) has been writing for {seconds:.1f} s"
+        return f"process {writer.process:x} (pid {writer.pid}) has been writing for {self.age(writer.since):.1f} s"
 
     def known(self) -> list[int]:
         """The processes that have a lock file, dead or alive."""
@@ -359,8 +362,8 @@ class Liveness:
     def _record(self, held: _Held) -> bytes:
         gaps = held.gaps
         told = Alive(
-            gaps.last, gaps.since(self._longest_gap), self._boot_id, held.pid, held.writing, held.away, held.number,
-            self._durability,
+            gaps.last, gaps.since(self._longest_gap), self._boot_id, held.pid, held.writing, held.away, held.why,
+            held.number, self._durability,
         )  # fmt: skip
         return told.encode()
 

@@ -14,8 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ramify.model.process import Away
-
 #: beat, since, writing since (-1: not writing), pid, boot id, away since (-1: not away), why, number, durability.
 _RECORD = struct.Struct("<qqqq40sq200sq8s")
 _CHECK = struct.Struct("<I")
@@ -26,7 +24,9 @@ _READS = 8
 class Alive:
     """The lock is held. `beat` is when its process last said so, `since` when its beats last had a gap.
 
-    `number` is that of its last verb that was committed, `durability` what its commits survive.
+    `writing` is since when it writes, and `away` since when it cannot, with the reason. `number` is that of its last
+    verb that was committed, `durability` what its commits survive. Times are monotonic, so only this machine can
+    compare them.
     """
 
     beat: int
@@ -34,7 +34,8 @@ class Alive:
     boot_id: str
     pid: int = 0
     writing: int | None = None
-    away: Away | None = None
+    away: int | None = None
+    why: str = ""
     number: int = 0
     durability: str = ""
 
@@ -46,8 +47,8 @@ class Alive:
             -1 if self.writing is None else self.writing,
             self.pid,
             self.boot_id.encode()[:40],
-            -1 if self.away is None else self.away.since,
-            b"" if self.away is None else self.away.why.encode("utf-8", "replace")[:200],
+            -1 if self.away is None else self.away,
+            self.why.encode("utf-8", "replace")[:200],
             self.number,
             self.durability.encode()[:8],
         )
@@ -67,7 +68,8 @@ def read(file: int) -> Alive | None:
                 boot_id.rstrip(b"\0").decode(),
                 pid,
                 None if writing < 0 else writing,
-                None if away < 0 else Away(away, why.rstrip(b"\0").decode("utf-8", "ignore")),
+                None if away < 0 else away,
+                why.rstrip(b"\0").decode("utf-8", "ignore"),
                 number,
                 durability.rstrip(b"\0").decode(),
             )
