@@ -15,15 +15,16 @@ from ramify.model.segment import Segment
 from ramify.model.task import Row
 from ramify.store.contract import Vacuumed
 from ramify.store.error_groups import ErrorSummary
+from ramify.store.memory import MemoryStore
 from ramify.store.memory.reads import MemoryReads
 from ramify.store.memory.tables import RunRow
 from ramify.store.reads import Page, Result, Tail, TaskStanding
-from tests.store.doubles import Damaged, caught_by
+from tests.store.doubles import caught_by
 
 replace = msgspec.structs.replace
 
 
-class Misreading(Damaged):
+class Misreading(MemoryStore):
     """A store whose reads are not to be trusted."""
 
     misreads: type[MemoryReads] = MemoryReads
@@ -337,7 +338,7 @@ class ForgetsTheCursor(Misreading):
 
 
 @caught_by("note: a line is kept once however often it is written")
-class NotesTwice(Damaged):
+class NotesTwice(MemoryStore):
     """Does not look at the numbers of lines."""
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
@@ -365,7 +366,7 @@ class TellsEveryLine(Misreading):
 
 
 @caught_by("note: lines are kept all or none")
-class NotesOneByOne(Damaged):
+class NotesOneByOne(MemoryStore):
     """Keeps what it can before it refuses."""
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
@@ -374,7 +375,7 @@ class NotesOneByOne(Damaged):
 
 
 @caught_by("note: a note uses no stamp and touches no work")
-class NotesAreNumbered(Damaged):
+class NotesAreNumbered(MemoryStore):
     """Uses up a stamp."""
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
@@ -383,7 +384,7 @@ class NotesAreNumbered(Damaged):
 
 
 @caught_by("note: who was reaped may still say what it saw")
-class SilencesTheDead(Damaged):
+class SilencesTheDead(MemoryStore):
     """Keeps nothing of a process that was reaped."""
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
@@ -392,7 +393,7 @@ class SilencesTheDead(Damaged):
 
 
 @caught_by("note: vacuum leaves lines alone")
-class SweepsLines(Damaged):
+class SweepsLines(MemoryStore):
     """Removes the lines of processes that are gone."""
 
     def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
@@ -402,7 +403,7 @@ class SweepsLines(Damaged):
 
 
 @caught_by("note: every text can be written")
-class KeepsWholeNovels(Damaged):
+class KeepsWholeNovels(MemoryStore):
     """Keeps texts as long as they are."""
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
@@ -413,7 +414,7 @@ class KeepsWholeNovels(Damaged):
 
 
 @caught_by("backup: a backup is a file or it is refused")
-class PretendsToCopy(Damaged):
+class PretendsToCopy(MemoryStore):
     """Says that it copied, and did not."""
 
     def backup(self, path: str | os.PathLike[str], *, new_id: bool = False) -> None:
@@ -422,7 +423,7 @@ class PretendsToCopy(Damaged):
 
 
 @caught_by("backup: a backup is never written over anything")
-class CopiesOverAnything(Damaged):
+class CopiesOverAnything(MemoryStore):
     """Does not look whether there is a file."""
 
     def backup(self, path: str | os.PathLike[str], *, new_id: bool = False) -> None:

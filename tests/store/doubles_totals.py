@@ -6,9 +6,10 @@ import msgspec
 
 from ramify.model.death import NOBODYS_FAULT
 from ramify.model.process import NewProcess
+from ramify.store.memory import MemoryStore
 from ramify.store.memory.reads import MemoryReads
 from ramify.store.reads import Totals
-from tests.store.doubles import Damaged, caught_by
+from tests.store.doubles import caught_by
 from tests.store.doubles_reads import Misreading
 
 replace = msgspec.structs.replace
@@ -52,7 +53,7 @@ class LosesThePending(Misreading):
 
 
 @caught_by("reads: deaths are counted once and who leaves did not die")
-class LeavingIsDying(Damaged):
+class LeavingIsDying(MemoryStore):
     """Buries whoever leaves."""
 
     def leave(self, process: int) -> None:
@@ -60,7 +61,7 @@ class LeavingIsDying(Damaged):
 
 
 @caught_by("reads: starts are counted once also when they are sent again")
-class StartsTwice(Damaged):
+class StartsTwice(MemoryStore):
     """Counts each delivery."""
 
     def enter(self, process: NewProcess) -> None:
