@@ -4,8 +4,9 @@ The registry is `tools/mutants/*.toml`, one table per mutant: the file, the exac
 and the tests that must fail. Each mutant is planted in a fresh copy of the tree in a temporary folder; the working tree
 is never touched. The same tests must first pass on an unchanged copy, so a test that always fails catches nothing.
 
-A mutant is caught when one of the named tests fails; a test that hangs fails at its own limit. It is missed when the
-tests pass. It is broken, which is as bad, when they cannot be collected, none is found, or they take over a minute.
+A mutant is caught when each test fails that is named by itself; of tests named by their file, one is enough. A test
+that hangs fails at its own limit. A mutant is missed when a test passes that should fail. It is broken, which is as
+bad, when the tests cannot be collected, none is found, or they take over a minute.
 """
 
 import argparse
@@ -117,8 +118,8 @@ def plant(tree: Path, mutant: Mutant) -> None:
 def run_tests(tree: Path, tests: Sequence[str], limit: float = LIMIT) -> Verdict:
     """Run a selection in a copy of the tree, with that copy's own `src`, and say which tests failed."""
     reports = tree / "reports"
-    command = [sys.executable, "-m", "pytest", "-x", "-q", f"--seed={SEED}", f"--timeout={TEST_LIMIT}"]
-    command += ["--reports", str(reports), *tests]
+    command = [sys.executable, "-m", "pytest", "-q", f"--seed={SEED}", f"--timeout={TEST_LIMIT}"]
+    command += ["--reports", str(reports), *tests] if _are_single(tests) else ["--reports", str(reports), "-x", *tests]
     # Without PYTHONPATH the editable install would bring in the working tree's `src`.
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}", "PYTHONDONTWRITEBYTECODE": "1"}
     printed = tree / "reports.txt"
@@ -135,6 +136,17 @@ def run_tests(tree: Path, tests: Sequence[str], limit: float = LIMIT) -> Verdict
     finally:
         _end_group(process)
     return _read_verdict(reports, code, printed.read_text(errors="replace"), time.monotonic() - begun)
+
+
+def _are_single(tests: Sequence[str]) -> bool:
+    return all("::" in test for test in tests)
+
+
+def _passing(tests: Sequence[str], failed: Sequence[str]) -> Sequence[str]:
+    """The selections that did not notice: each of them by itself, or all if some are files and nothing failed."""
+    if not _are_single(tests):
+        return () if failed else tests
+    return [test for test in tests if not any(name == test or name.startswith(f"{test}[") for name in failed)]
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -172,10 +184,10 @@ def judge(root: Path, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool,
             verdict = run_tests(tree, mutant.tests)
         if verdict.trouble is not None:
             yield mutant, False, f"BROKEN: {verdict.trouble}", verdict.seconds
-        elif verdict.failed:
-            yield mutant, True, f"caught by {verdict.failed[0].rpartition('::')[2]}", verdict.seconds
+        elif passing := _passing(mutant.tests, verdict.failed):
+            yield mutant, False, f"MISSED by {' '.join(passing)}", verdict.seconds
         else:
-            yield mutant, False, f"MISSED by {' '.join(mutant.tests)}", verdict.seconds
+            yield mutant, True, f"caught by {verdict.failed[0].rpartition('::')[2]}", verdict.seconds
 
 
 def _why_unsound(root: Path, tree: Path, tests: Sequence[str]) -> str | None:

@@ -79,6 +79,27 @@ def test_a_mutant_that_no_test_notices_is_missed_and_fails_the_command(
     assert "0 of 1 caught" in printed
 
 
+def test_each_test_that_is_named_by_itself_must_notice(root: Path) -> None:
+    blind = "\n\ndef test_sums_are_numbers() -> None:\n    assert add(2, 2) is not None\n"
+    (root / "tests/test_sums.py").write_text(TEST + blind)
+    sees, sees_not = (f"tests/test_sums.py::{name}" for name in ("test_two_and_two_make_four", "test_sums_are_numbers"))
+    mutants = register(
+        root, mutant(tests=[sees, sees_not]), mutant(name="other", tests=[sees]), mutant(name="third", tests=[sees_not])
+    )
+    assert [(caught, text) for _, caught, text, _ in judge(root, mutants)] == [
+        (False, f"MISSED by {sees_not}"),
+        (True, "caught by test_two_and_two_make_four"),
+        (False, f"MISSED by {sees_not}"),
+    ]
+
+
+def test_of_a_file_one_test_that_notices_is_enough(root: Path) -> None:
+    blind = "\n\ndef test_sums_are_numbers() -> None:\n    assert add(2, 2) is not None\n"
+    (root / "tests/test_sums.py").write_text(TEST + blind)
+    [(_, caught, _, _)] = judge(root, register(root, mutant()))
+    assert caught
+
+
 def test_tests_that_fail_without_the_bug_catch_nothing(root: Path) -> None:
     (root / "tests/test_sums.py").write_text(TEST.replace("== 4", "== 5"))
     [(_, caught, text, _)] = judge(root, register(root, mutant()))

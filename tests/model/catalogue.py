@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.model import (
+    addition,
     batch,
     beat,
     blame,
@@ -19,6 +20,8 @@ from tests.model import (
     reopen,
     seal,
     stage,
+    swap,
+    swap_part,
 )
 from tests.model.checker import Case
 
@@ -39,4 +42,7 @@ CASES: tuple[Case, ...] = (
     *decide.CASES,
     *blame.CASES,
     *forget.CASES,
+    *swap.CASES,
+    *swap_part.CASES,
+    *addition.CASES,
 )
