@@ -153,9 +153,9 @@ class SaysItIsAFile(Damaged):
 class CloseLeaves(Damaged):
     """Closing a client ends the session of its process."""
 
-    def enter(self, process: NewProcess) -> None:
-        super().enter(process)
+    def enter(self, process: NewProcess) -> Beat:
         self._mine = process.id
+        return super().enter(process)
 
     def close(self) -> None:
         if hasattr(self, "_mine"):
@@ -166,17 +166,25 @@ class CloseLeaves(Damaged):
 class EntersNameless(Damaged):
     """Forgets what a process says about itself."""
 
-    def enter(self, process: NewProcess) -> None:
-        super().enter(NewProcess(process.id))
+    def enter(self, process: NewProcess) -> Beat:
+        return super().enter(NewProcess(process.id))
+
+
+@caught_by("enter: to enter is the first beat and tells of the peers")
+class EntersAlone(Damaged):
+    """Does not count the others for who enters."""
+
+    def enter(self, process: NewProcess) -> Beat:
+        return msgspec.structs.replace(super().enter(process), peers=1)
 
 
 @caught_by("beat: a parent may beat for a process that says nothing")
 class HearsOnlyItsOwn(Damaged):
     """Takes no beat from a client through which the process did not enter."""
 
-    def enter(self, process: NewProcess) -> None:
-        super().enter(process)
+    def enter(self, process: NewProcess) -> Beat:
         self.own = {*getattr(self, "own", ()), process.id}
+        return super().enter(process)
 
     def beat(self, process: int) -> Beat:
         told = list(self._tables.sessions[process].beats)

@@ -185,5 +185,5 @@ class ForgetsWhoAskedToDrain(Damaged):
 class TakesHostsForPlaces(Damaged):
     """Keeps the name of a host, and not which boot and which space of process ids it is about."""
 
-    def enter(self, process: NewProcess) -> None:
-        super().enter(replace(process, boot="", pids=""))
+    def enter(self, process: NewProcess) -> Beat:
+        return super().enter(replace(process, boot="", pids=""))

@@ -6,6 +6,7 @@ import msgspec
 
 from ramify.model.death import NOBODYS_FAULT
 from ramify.model.process import NewProcess
+from ramify.store.contract import Beat
 from ramify.store.memory.reads import MemoryReads
 from ramify.store.reads import Totals
 from tests.store.doubles import Damaged, caught_by
@@ -63,9 +64,9 @@ class LeavingIsDying(Damaged):
 class StartsTwice(Damaged):
     """Counts each delivery."""
 
-    def enter(self, process: NewProcess) -> None:
-        super().enter(process)
+    def enter(self, process: NewProcess) -> Beat:
         self._tables.starts += 1
+        return super().enter(process)
 
 
 @caught_by("reads: commits that came too late are counted")

@@ -73,10 +73,11 @@ class Core:
 
     # facts
 
-    def entered(self, sent: float) -> None:
-        """A session was opened by a verb that was sent at `sent`."""
+    def entered(self, beat: Beat, sent: float) -> None:
+        """A session was opened by a verb that was sent at `sent`; the answer is that of a first beat."""
         self.is_in = True
         self.pulse.beat(sent, self._settings.dead_after)
+        self.leases.sizes.peers = max(1, beat.peers)
         self.stirred()
 
     def reaped(self) -> None:

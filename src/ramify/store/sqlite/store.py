@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from ramify.errors import Reaped
 from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.decision import UNSAID, Said
 from ramify.model.forgetting import FORGET_LIMIT, Cutoffs, Forgot, Removal, check_removal
@@ -122,21 +123,27 @@ class SqliteStore(DurableStore):
 
     # processes
 
-    def enter(self, process: NewProcess) -> None:
+    def enter(self, process: NewProcess) -> Beat:
         """Open a session: first the lock, then the row, so that no row is ever without its lock."""
-        with self._link.read() as db:
-            processes.check_not_ended(db, process.id)
         self._commit_wait.prepare()
         self._liveness.enter(process.id, process.pid)
         self._noting.entered(process.id)
         # CRASH: a lock file without a row -> its lock is free, nobody asks for it, and vacuum removes it.
-        with self._link.write() as db:
-            processes.enter(db, process, self.now())
+        try:
+            with self._link.write() as db:
+                processes.enter(db, process, now := self.now())
+                return Beat(peers=processes.peers(db), now=now)
+        except Reaped:
+            self._let_go(process.id)
+            raise
 
     def leave(self, process: int) -> None:
         """End a session without blame."""
         with self._link.write() as db:
             burying.leave(SqliteTables(db), process, NOBODYS_FAULT, self.now())
+        self._let_go(process)
+
+    def _let_go(self, process: int) -> None:
         self._noting.left(process)
         self._liveness.leave(process)
 
