@@ -269,7 +269,7 @@ class Core:
         if self.outbox.finished and self._is_due(now) and self.outbox.is_fertile:
             # What follows from this commit can be taken along with it.
             self.appetite.stirred()
-        want = self.appetite.want(now) if self.may_lease(now) else None
+        want = self.appetite.want(now) if self.may_lease(now) and not self.watch.is_through else None
         self._marks.asked()
         if self.outbox.finished and (want is not None or self._is_due(now)):
             return Flush(self.outbox.take_all(), want)

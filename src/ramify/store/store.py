@@ -39,7 +39,7 @@ class DurableStore(ABC):
     def __init__(self) -> None:
         self._turn = 0
         #: Who found nothing to take, or nothing to move, the last time looks first: a read, in nobody's way.
-        self._idle = self._still = True
+        self._idle = self._still = False
 
     @abstractmethod
     def now(self) -> int:

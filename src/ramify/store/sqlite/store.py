@@ -34,7 +34,7 @@ from ramify.store.sqlite.file.commit_wait import CommitWait
 from ramify.store.sqlite.file.link import Link
 from ramify.store.sqlite.file.liveness import Liveness
 from ramify.store.sqlite.file.location import check_there
-from ramify.store.sqlite.noting import Noting, latest, witnessed
+from ramify.store.sqlite.noting import FirstLook, Noting
 from ramify.store.sqlite.reads import SqliteReads
 from ramify.store.sqlite.tables import SqliteTables
 from ramify.store.store import DurableStore
@@ -60,10 +60,9 @@ class SqliteStore(DurableStore):
             check_there(path)
         self._clock = clock if clock is not None else SystemClock()
         self._durability = durability
-        self._link = Link(
-            path, durability=durability, busy_timeout=busy_timeout, on_first_open=witnessed, reading=reading
-        )
-        self._time = StoreTime(self._clock, latest(self._link))
+        look = FirstLook()
+        self._link = Link(path, durability=durability, busy_timeout=busy_timeout, on_first_open=look, reading=reading)
+        self._time = StoreTime(self._clock, look.latest)
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock, durability=durability)
         self._link.holder = self._liveness.holder_in_words
         self._noting = Noting(self._liveness, self._clock)
