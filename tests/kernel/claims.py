@@ -12,6 +12,7 @@ from ramify.kernel.work import Chunk
 from ramify.model.claim import Claim, Claimed
 from ramify.model.codec import Signature
 from ramify.model.commit import Committed
+from ramify.store.contract import Beat
 
 
 def work(number: int) -> None:
@@ -55,7 +56,7 @@ def core(*handlers: Handler, **settings: Any) -> Core:
     """A core that has entered at 0, and adapts nothing unless told to."""
     known = {made.kind: made for made in handlers or (handler(),)}
     made = Core(known, Settings(**{"threads": 4, "coroutines": 4, **settings}), lambda: 0.5)
-    made.entered(0.0)
+    made.entered(Beat(), 0.0)
     return made
 
 

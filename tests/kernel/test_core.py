@@ -47,7 +47,7 @@ def test_the_first_thing_is_to_enter_and_then_to_claim() -> None:
     made = core()
     made.is_in = False
     assert isinstance(made.step(0.0), Enter)
-    made.entered(0.0)
+    made.entered(Beat(), 0.0)
     assert isinstance(made.step(0.0), ClaimWork)
 
 
@@ -94,7 +94,7 @@ def test_what_a_worker_brings_after_its_claim_is_gone_is_dropped() -> None:
     made.claimed(Claimed((claim(4),)), 0.0)
     chunk = lease(made)
     made.reaped()
-    made.entered(1.0)
+    made.entered(Beat(), 1.0)
     made.finished(done(chunk), 1.0)
     made.came_back(chunk)
     assert not made.outbox.finished
@@ -354,7 +354,7 @@ def test_a_task_that_was_interrupted_after_its_time_was_up_is_not_timed_out() ->
 def test_a_coroutine_out_of_time_is_taken_away_when_it_is_waited_for_no_more() -> None:
     own = handler(colour=Calling.ASYNC, timeout=2.0, backoff=STEADY)
     made = Core({"work": own}, Settings(), lambda: 0.5, extra_time=lambda chunk, now: 3.0 - now)
-    made.entered(0.0)
+    made.entered(Beat(), 0.0)
     made.claimed(Claimed((claim(1),)), 0.0)
     chunk = lease(made, colour=True)
     made.step(2.0)

@@ -46,6 +46,11 @@ class Chain:
         return len(self.calls)
 
     @property
+    def launches(self) -> bool:
+        """No: its tasks yield tasks of the same run."""
+        return False
+
+    @property
     def given(self) -> None:
         """Nothing."""
 

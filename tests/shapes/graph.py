@@ -75,6 +75,11 @@ class Graph:
         return len(self.calls)
 
     @property
+    def launches(self) -> bool:
+        """No: its tasks yield tasks of the same run."""
+        return False
+
+    @property
     def given(self) -> None:
         """Nothing."""
 

@@ -70,9 +70,9 @@ class Client:
         """Ask runs to move on."""
         return self._call(lambda: self._store.advance(asked))
 
-    def enter(self, process: NewProcess) -> None:
+    def enter(self, process: NewProcess) -> Beat:
         """Open a session. It does not beat before this is answered, so a very late answer would find it buried."""
-        self._call(lambda: self._store.enter(process), self._process.settings.dead_after / 3)
+        return self._call(lambda: self._store.enter(process), self._process.settings.dead_after / 3)
 
     def leave(self, process: int) -> None:
         """End it."""

@@ -174,10 +174,14 @@ class Engine(Tasks):
             doing = Doing(self._inside, _busy, threads, processes)
             if self._inside.on_begun is not None:
                 self._inside.on_begun(run)
+            ended = None
             if begun.how is not How.FINISHED:
                 with self._showing(run, progress, in_place=threads != 0):
-                    doing.work_on(run)
-            doing.work_on_launched(run)
+                    ended = doing.work_on(begun.run)
+            if ask.plan.launches:
+                doing.work_on_launched(run.id)
+            if ended is RunState.DONE:
+                return run
             if (failure := failure_of(self._inside.store.reads, run._stored)) is not None:
                 if check:
                     raise failure

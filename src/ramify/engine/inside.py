@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ramify.engine.address import folder_now
 from ramify.engine.enqueuing import Enqueuing
+from ramify.engine.housekeeping import Housekeeping
 from ramify.engine.library import StoreLibrary
 from ramify.engine.lookout import Lookout
 from ramify.engine.others import Others
@@ -41,6 +42,7 @@ from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
 from ramify.model.policy import SECOND
+from ramify.model.run import StoredRun
 from ramify.model.stray import instead_of_call
 from ramify.shapes.cron.declaring import declare
 from ramify.shapes.start import chain, until_answered
@@ -191,11 +193,15 @@ class Inside:
     def kernel(
         self,
         settings: Settings,
+        known: Iterable[StoredRun] = (),
         *,
         machine: Machine = HERE,
         on_raise: Callable[[BaseException], None] = lambda error: None,
     ) -> Kernel:
-        """A kernel for this engine's tasks and store, ready to run or start; the caller looks after resources."""
+        """A kernel for this engine's tasks and store, ready to run or start; the caller looks after resources.
+
+        Runs that are `known` are not read again.
+        """
         from ramify.kernel.kernel import Kernel
 
         settings = replace(
@@ -205,14 +211,19 @@ class Inside:
         if settings.runs is None:
             self.declare_schedules()
         handlers = self.handlers()
-        library = StoreLibrary(self.store, handlers, self.resources(), Others(self, handlers, settings.launched))
-        made = Kernel(self.store, handlers, library, settings, machine=machine, on_raise=on_raise)
+        others = Others(self, handlers, settings.launched)
+        library = StoreLibrary(self.store, handlers, self.resources(), others, known)
+        housekeeping = Housekeeping(machine)
+        made = Kernel(
+            self.store, handlers, library, settings, machine=machine, on_raise=on_raise, on_shut=housekeeping.stop
+        )
         taught = () if self.teacher is None else (self.teacher(made),)
         for listener in (self.teller, *self._listeners, *taught):
             made.signals.listen(listener)
-        made.signals.listen(Lookout(self.store, settings.runs, made.signals.send))
+        housekeeping.listen(Lookout(self.store, settings.runs, made.signals.send))
         if settings.runs is None:
-            made.signals.listen(Janitor(self.store, self.keeps))
+            housekeeping.listen(Janitor(self.store, self.keeps))
+        made.signals.listen(housekeeping)
         return made
 
     def declare_schedules(self) -> None:

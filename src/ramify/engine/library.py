@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -29,6 +29,7 @@ from ramify.model.event import Status
 from ramify.model.join import Ends
 from ramify.model.key import key_bytes, key_text
 from ramify.model.policy import SECOND
+from ramify.model.run import StoredRun
 from ramify.model.segment import stretches
 from ramify.model.task import Row, is_own
 from ramify.shapes.start import decode_params
@@ -42,7 +43,7 @@ _PAGE = 1_000
 
 
 class StoreLibrary:
-    """The facts that one engine's handlers may read, on one store."""
+    """The facts that one engine's handlers may read, on one store. Runs that are `known` are not read again."""
 
     def __init__(
         self,
@@ -50,13 +51,14 @@ class StoreLibrary:
         handlers: Mapping[str, Handler],
         resources: Collection[AnyResource] = (),
         others: OtherRuns | None = None,
+        known: Iterable[StoredRun] = (),
     ) -> None:
         self._store = store
         self._others = others
         self._resources = resources
         self._handlers = handlers
         self._reading = Reading(store.reads, handlers)
-        self._facts: dict[int, RunFacts] = {}
+        self._facts: dict[int, RunFacts] = {run.id: _facts_of(run) for run in known}
         self._leaders: dict[int, Led] = {}
         #: When tasks were first called, by task and life.
         self._first_tries: dict[tuple[int, int], int] = {}
@@ -71,9 +73,7 @@ class StoreLibrary:
         """Return what never changes about a run."""
         known = self._facts.get(run)
         if known is None:
-            found = self._store.reads.run(run)
-            follows = None if found.follows is None else found.follows.run
-            known = RunFacts(found.id, found.name, decode_params(found.params), follows, found.generation)
+            known = _facts_of(self._store.reads.run(run))
             with self._lock:
                 if len(self._facts) >= _KEPT:
                     self._facts.clear()
@@ -175,6 +175,11 @@ class StoreLibrary:
     async def put_away(self) -> None:
         """Close the async resources that are open on this event loop."""
         await close_all_async(self._resources)
+
+
+def _facts_of(run: StoredRun) -> RunFacts:
+    follows = None if run.follows is None else run.follows.run
+    return RunFacts(run.id, run.name, decode_params(run.params), follows, run.generation)
 
 
 class Led:

@@ -1,9 +1,8 @@
 """The lookout: notices what a kernel cannot, because it never reads: tasks of kinds that no live process knows.
 
-Promises: told when the work begins, at once when a kernel finds nothing to do, and again each minute while it lasts. A
-look reads sessions, and the counters of open runs, a page of them at a time where there are many: it is heard in the
-thread that hands out work. It comes at most once a second and takes at most a thousandth of the time, so that
-neither busy nor idle programs feel it.
+Promises: told within a second or two of when a kernel begins or finds nothing to do, and again each minute while it
+lasts. A look reads sessions, and the counters of open runs, a page of them at a time where there are many. It comes at
+most once a second and takes at most a thousandth of the time, so that neither busy nor idle programs feel it.
 
 Does not say it to people; whoever listens to the signals does.
 """
@@ -16,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from ramify.errors import RamifyError
 from ramify.inspect.unknown import unknown_among
-from ramify.kernel.signals import Entered, Listener, NobodyKnows, Saved, Signal, Took
+from ramify.kernel.signals import Listener, NobodyKnows, Saved, Signal, Took
 from ramify.model.run import RunState, StoredRun
 from ramify.store.contract import Store
 
@@ -54,7 +53,7 @@ class Lookout:
 
     def __call__(self, signal: Signal) -> None:
         """Hear a signal; now and then it is a reason to look."""
-        if isinstance(signal, Took | Saved | Entered):
+        if isinstance(signal, Took | Saved):
             busy = isinstance(signal, Saved) or (isinstance(signal, Took) and signal.tasks > 0)
             if self._clock() - self._looked >= max(BUSY if busy else IDLE, REST * self._took):
                 self._look()

@@ -5,9 +5,9 @@
     cancelled   a day
 
 Promises: nothing is forgotten sooner, and nothing of a kind that this program does not know. All the workers of a store
-together spend 4 % of one worker's time on it, in steps of some milliseconds, because it is heard in the thread that
-hands out work and others wait for the store meanwhile. A job whose key is kept, or whose result somebody may still ask
-for, stays with them. Space that new work will not soon use goes back to the file system.
+together spend 4 % of one worker's time on it, in steps of some milliseconds, because others wait for the store and the
+interpreter meanwhile. A job whose key is kept, or whose result somebody may still ask for, stays with them. Space that
+new work will not soon use goes back to the file system.
 
 The runs that schedules started, and what schedules did themselves, go after the schedule's `keep` (30 days). Other runs
 are forgotten by people.

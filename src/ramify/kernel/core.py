@@ -73,10 +73,11 @@ class Core:
 
     # facts
 
-    def entered(self, sent: float) -> None:
-        """A session was opened by a verb that was sent at `sent`."""
+    def entered(self, beat: Beat, sent: float) -> None:
+        """A session was opened by a verb that was sent at `sent`; the answer is that of a first beat."""
         self.is_in = True
         self.pulse.beat(sent, self._settings.dead_after)
+        self.leases.sizes.peers = max(1, beat.peers)
         self.stirred()
 
     def reaped(self) -> None:
@@ -268,7 +269,7 @@ class Core:
         if self.outbox.finished and self._is_due(now) and self.outbox.is_fertile:
             # What follows from this commit can be taken along with it.
             self.appetite.stirred()
-        want = self.appetite.want(now) if self.may_lease(now) else None
+        want = self.appetite.want(now) if self.may_lease(now) and not self.watch.is_through else None
         self._marks.asked()
         if self.outbox.finished and (want is not None or self._is_due(now)):
             return Flush(self.outbox.take_all(), want)

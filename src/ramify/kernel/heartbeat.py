@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import count
 
 from ramify.errors import Reaped, StoreError, StoreUnavailable
 from ramify.kernel.faults import reach
@@ -67,16 +68,17 @@ class Heartbeat:
             self.trouble = trouble
 
     def _go_on(self) -> None:
-        beats = 0
-        while not self._over.wait(self._settings.beat_every if beats else 0):
+        for beats in count():
             if self._settings.on_beat is not None:
                 self._settings.on_beat()
-            self.beat()
-            # The loop made the first look, when it entered.
-            if beats and beats % REAP_EVERY == 0:
-                self.reap()
+            # To enter was the first beat, and the loop made the first look for the dead.
+            if beats:
+                self.beat()
+                if beats % REAP_EVERY == 0:
+                    self.reap()
             self._on_scarce(self._machine.is_scarce())
-            beats += 1
+            if self._over.wait(self._settings.beat_every):
+                return
 
     def beat(self) -> None:
         """One beat."""

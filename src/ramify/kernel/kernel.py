@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 
 from ramify.errors import RamifyError
 from ramify.kernel.account import Account
@@ -32,12 +32,16 @@ from ramify.kernel.surroundings import Library, Surroundings
 from ramify.kernel.tuning import DEAF, LAST_WORDS
 from ramify.kernel.work import Chunk
 from ramify.kernel.workers import Workers
+from ramify.model.run import RunState
 from ramify.store.contract import Beat, Store
 from ramify.store.record import Record
 
 
 class Kernel:
-    """One process at work. `machine` is what it runs on, `on_raise` hears what handlers raise; for tests."""
+    """One process at work. `machine` is what it runs on, `on_raise` hears what handlers raise; for tests.
+
+    `on_shut` is called when it is over, however that comes, perhaps more than once.
+    """
 
     def __init__(
         self,
@@ -49,8 +53,10 @@ class Kernel:
         *,
         machine: Machine = HERE,
         on_raise: Callable[[BaseException], None] = lambda error: None,
+        on_shut: Callable[[], None] = lambda: None,
     ) -> None:
         self._machine = machine
+        self._on_shut = on_shut
         self.settings = settings if settings is not None else Settings()
         self.signals = signals if signals is not None else Signals()
         self._give_up = machine.event()
@@ -132,6 +138,11 @@ class Kernel:
         self.stop()
 
     @property
+    def ended(self) -> Mapping[int, RunState]:
+        """As what those of the awaited runs ended that have."""
+        return self.core.watch.ended
+
+    @property
     def running(self) -> list[int]:
         """The tasks that run at this moment."""
         return self._record.running
@@ -204,5 +215,6 @@ class Kernel:
             # Also when it was the loop that broke: workers that come back must find nothing more to do.
             self.core.stop(self._machine.clock())
         self._heartbeat.stop()
+        self._on_shut()
         self.workers.close()
         self._record.end()

@@ -168,14 +168,16 @@ class Loop:
 
     def _enter(self) -> None:
         again, sent = self._sender.process != 0, self._clock()
-        self._sender.enter()
+        beat = self._sender.enter()
         with self._handover.core_lock:
-            self._core.entered(sent)
+            self._core.entered(beat, sent)
         self._record.begin(self._store.records, self._sender.process)
         self._heartbeat.start()
         self._signals.send(Entered(self._sender.process, again))
-        # Before the first claim, which then finds what dead processes held: `--burst` ends when a claim finds nothing.
-        self._heartbeat.reap()
+        if beat.peers > 1:
+            # Before the first claim, which then finds what dead processes held: `--burst` ends when a claim finds
+            # nothing.
+            self._heartbeat.reap()
 
     def _flush(self, step: Flush) -> None:
         self._sending = step.outcomes

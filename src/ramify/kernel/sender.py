@@ -95,8 +95,8 @@ class Sender:
         #: The first of so many contiguous ids that nobody else has.
         self.reserve = Ids(self._reserve, FIRST_BLOCK, BLOCK, machine).reserve
 
-    def enter(self) -> None:
-        """Begin as a new process."""
+    def enter(self) -> Beat:
+        """Begin as a new process; the answer is that of its first beat."""
         with self._lock:
             process, settings = self._machine.number(), self._settings
             queues = None if settings.queues is None else settings.queues.names
@@ -104,10 +104,11 @@ class Sender:
                 process, os.getpid(), here.host(), settings.version, settings.supervisor,
                 self._kinds, queues, here.boot(), here.pids(),
             )  # fmt: skip
-            self.until_answered(lambda: self.store.enter(newcomer))
+            answer = self.until_answered(lambda: self.store.enter(newcomer))
             # Only now: the heartbeat must not speak for a process that the store does not know yet.
             self.process, self._n = process, 0
             reach("entered")
+            return answer
 
     def send(self, verb: Callable[[Stamp], T]) -> T:
         """Send a numbered verb until it is answered."""

@@ -31,6 +31,8 @@ class Watch:
         #: Of every run that may have to be asked. Where those given stand is not known yet; the first answer tells.
         self.rounds = dict.fromkeys(runs or (), -1)
         self.awaited = set(self.rounds) if awaits else None
+        #: As what awaited runs ended.
+        self.ended: dict[int, RunState] = {}
         self._launched = LaunchedRuns() if launched is None else launched
         self._known_launched: frozenset[int] = frozenset()
         self._held: Counter[int] = Counter()
@@ -52,6 +54,11 @@ class Watch:
     def is_over(self) -> bool:
         """True if every awaited run has ended."""
         return self.awaited is not None and not self.awaited
+
+    @property
+    def is_through(self) -> bool:
+        """True if every awaited run has ended, and none was launched that may need this process."""
+        return self.is_over and not self._launched.runs
 
     def took(self, run: int, round: int) -> None:
         """A claim of this run was granted."""
@@ -129,8 +136,9 @@ class Watch:
             self._leaders[run] = answer.gated_by
         if answer.state.is_end:
             self.rounds.pop(run, None)
-            if self.awaited is not None:
+            if self.awaited is not None and run in self.awaited:
                 self.awaited.discard(run)
+                self.ended[run] = answer.state
         elif not answer.moved and self.rounds.get(run) != answer.round:
             self.rounds[run] = answer.round
             self._to_move.append(run)

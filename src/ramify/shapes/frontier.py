@@ -46,6 +46,11 @@ class Roots:
         return RunState.FAILED
 
     @property
+    def launches(self) -> bool:
+        """No: its tasks yield tasks of the same run."""
+        return False
+
+    @property
     def given(self) -> None:
         """Nothing: what it takes is in its calls."""
 

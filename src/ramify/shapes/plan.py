@@ -99,6 +99,10 @@ class Plan(Protocol[R_co]):
         """The number of ids its beginning takes: one for each task, and one for each join without a task."""
 
     @property
+    def launches(self) -> bool:
+        """True if tasks of its run may start other runs, which whoever works on it works on as well."""
+
+    @property
     def given(self) -> object:
         """The named inputs of a run as plain values, shown as its `params`. None if there are none."""
 

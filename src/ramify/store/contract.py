@@ -149,9 +149,10 @@ class Store(Protocol):
 
     # processes
 
-    def enter(self, process: NewProcess) -> None:
+    def enter(self, process: NewProcess) -> Beat:
         """Open a session for this incarnation; from now on it beats, may be reaped, and its stamps are accepted.
 
+        It is the first beat: the answer tells how many `peers` there are, and the time.
         A crash inside leaves nothing, or a process that never beats and holds nothing.
         """
 

@@ -40,7 +40,7 @@ class DurableStore(ABC):
         self._turn = 0
         self._beliefs = Beliefs()
         #: Who found nothing to take, or nothing to move, the last time looks first: a read, in nobody's way.
-        self._idle = self._still = True
+        self._idle = self._still = False
 
     @abstractmethod
     def now(self) -> int:

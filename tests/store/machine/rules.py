@@ -29,6 +29,7 @@ from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess
 from ramify.model.reopening import Reopened
 from ramify.model.run import Follows, NewRun, Order, RunState, StoredRun, Tolerance
+from ramify.store.contract import Beat
 from ramify.testing.oracle import check
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Opener, Pair, Refused, Sent, Worker, open_sqlite, same_token
@@ -298,7 +299,7 @@ class WorkMachine(RuleBasedStateMachine):
 
     def enter_again(self, choose: Choices) -> None:
         worker = choose.one(self.scene.workers)
-        assert worker.client.ask("enter", NewProcess(worker.process)) is None
+        assert isinstance(worker.client.ask("enter", NewProcess(worker.process)), Beat)
         self.before = self.now
 
     def drain(self, choose: Choices) -> None:

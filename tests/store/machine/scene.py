@@ -13,6 +13,7 @@ from ramify.model.event import Status
 from ramify.model.process import NewProcess
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import LIVE_STATES, Segment, SegmentState
+from ramify.store.contract import Beat
 from tests.store.machine.pair import Pair, Sent, Worker
 from tests.store.machine.picture import KINDS, all_of
 
@@ -43,7 +44,7 @@ class Scene:
         """Another process, on clients of its own. Ids do not rise, so that age and id are two things."""
         self._entered += 1
         worker = Worker(self.pair.client(), self._entered * 7919 % 10007)
-        assert worker.client.ask("enter", NewProcess(worker.process, host="here")) is None
+        assert isinstance(worker.client.ask("enter", NewProcess(worker.process, host="here")), Beat)
         self.workers.append(worker)
         return worker
 

@@ -131,6 +131,11 @@ class DagPlan:
         return RunState.FAILED
 
     @property
+    def launches(self) -> bool:
+        """By its triggers."""
+        return True
+
+    @property
     def given(self) -> dict[str, Any] | None:
         """Its params."""
         return {name: tree_in(value) for name, value in self.params.items()} or None

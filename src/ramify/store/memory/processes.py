@@ -33,6 +33,11 @@ def enter(tables: MemoryTables, process: NewProcess, now: int, tick: int) -> Non
     tables.starts += process.kinds != ()
 
 
+def peers(tables: MemoryTables) -> int:
+    """How many sessions have not ended."""
+    return sum(session.gone_at is None for session in tables.sessions.values())
+
+
 def drain(tables: MemoryTables, process: int, said: Said) -> bool:
     """Note that a process is to leave; False when its session has ended, or never began."""
     session = tables.sessions.get(process)

@@ -112,10 +112,11 @@ class MemoryStore:
             self._calls += 1
             self._tables.changed.notify_all()
 
-    def enter(self, process: NewProcess) -> None:
+    def enter(self, process: NewProcess) -> Beat:
         """Open a session."""
         with self._tables.lock:
             processes.enter(self._tables, process, self.now(), self._clock.monotonic())
+            return Beat(peers=processes.peers(self._tables), now=self.now())
 
     def leave(self, process: int) -> None:
         """End a session without blame."""
@@ -130,12 +131,11 @@ class MemoryStore:
             if session is None or session.gone_at is not None:
                 return Beat(reaped=True)
             session.beats.append(self._clock.monotonic())
-            peers = sum(other.gone_at is None for other in self._tables.sessions.values())
             return Beat(
                 marks=claims.marks_for(self._tables, process),
                 paused=claims.paused_for(self._tables, process),
                 time_left=claims.time_left_for(self._tables, process, self.now()),
-                peers=peers,
+                peers=processes.peers(self._tables),
                 draining=session.draining is not None,
                 now=self.now(),
             )

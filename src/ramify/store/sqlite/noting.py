@@ -8,15 +8,15 @@ A file without lock folder, such as a backup, has no witness and is opened as it
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 
-from ramify.errors import StoreBroken, StoreRefused
+from ramify.errors import StoreRefused
 from ramify.model.process import Stamp
 from ramify.store.clock import Clock, SystemClock
 from ramify.store.sqlite import rows, schema
-from ramify.store.sqlite.file.link import Link
 from ramify.store.sqlite.file.liveness import Liveness
 
 
@@ -38,13 +38,20 @@ def witnessed(db: apsw.Connection) -> None:
             )
 
 
-def latest(link: Link) -> int:
-    """The latest time written down; 0 where damage hides it: who needs that meets it, and doctor names it."""
-    try:
-        with link.read() as db:
-            return rows.latest(db)
-    except StoreBroken:
-        return 0
+class FirstLook:
+    """The first look at a file, in one transaction: its tables are made or checked, and the `latest` time is read.
+
+    That is 0 where damage hides it: who needs it meets the damage, and doctor names it.
+    """
+
+    def __init__(self) -> None:
+        self.latest = 0
+
+    def __call__(self, db: apsw.Connection) -> None:
+        """Look."""
+        witnessed(db)
+        with suppress(apsw.CorruptError, apsw.SQLError):
+            self.latest = rows.latest(db)
 
 
 class Noting:

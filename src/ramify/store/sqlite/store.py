@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from ramify.errors import Reaped
 from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.decision import UNSAID, Said
 from ramify.model.forgetting import FORGET_LIMIT, Cutoffs, Forgot, Removal, check_removal
@@ -33,7 +34,7 @@ from ramify.store.sqlite.file.commit_wait import CommitWait
 from ramify.store.sqlite.file.link import Link
 from ramify.store.sqlite.file.liveness import Liveness
 from ramify.store.sqlite.file.location import check_there
-from ramify.store.sqlite.noting import Noting, latest, witnessed
+from ramify.store.sqlite.noting import FirstLook, Noting
 from ramify.store.sqlite.reads import SqliteReads
 from ramify.store.sqlite.tables import SqliteTables
 from ramify.store.store import DurableStore
@@ -59,10 +60,9 @@ class SqliteStore(DurableStore):
             check_there(path)
         self._clock = clock if clock is not None else SystemClock()
         self._durability = durability
-        self._link = Link(
-            path, durability=durability, busy_timeout=busy_timeout, on_first_open=witnessed, reading=reading
-        )
-        self._time = StoreTime(self._clock, latest(self._link))
+        look = FirstLook()
+        self._link = Link(path, durability=durability, busy_timeout=busy_timeout, on_first_open=look, reading=reading)
+        self._time = StoreTime(self._clock, look.latest)
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock, durability=durability)
         self._link.holder = self._liveness.holder_in_words
         self._noting = Noting(self._liveness, self._clock)
@@ -122,21 +122,27 @@ class SqliteStore(DurableStore):
 
     # processes
 
-    def enter(self, process: NewProcess) -> None:
+    def enter(self, process: NewProcess) -> Beat:
         """Open a session: first the lock, then the row, so that no row is ever without its lock."""
-        with self._link.read() as db:
-            processes.check_not_ended(db, process.id)
         self._commit_wait.prepare()
         self._liveness.enter(process.id, process.pid)
         self._noting.entered(process.id)
         # CRASH: a lock file without a row -> its lock is free, nobody asks for it, and vacuum removes it.
-        with self._link.write() as db:
-            processes.enter(db, process, self.now())
+        try:
+            with self._link.write() as db:
+                processes.enter(db, process, now := self.now())
+                return Beat(peers=processes.peers(db), now=now)
+        except Reaped:
+            self._let_go(process.id)
+            raise
 
     def leave(self, process: int) -> None:
         """End a session without blame."""
         with self._link.write() as db:
             burying.leave(SqliteTables(db), process, NOBODYS_FAULT, self.now())
+        self._let_go(process)
+
+    def _let_go(self, process: int) -> None:
         self._noting.left(process)
         self._liveness.leave(process)
 

@@ -14,6 +14,7 @@ from ramify.errors import RamifyError, Reaped
 from ramify.model.death import NO_DEATHS
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.segment import SegmentState
+from ramify.store.contract import Beat
 from ramify.testing.conformance.house import House, only, refused, want
 from ramify.testing.conformance.registry import case
 
@@ -35,6 +36,16 @@ def a_process_need_not_say_what_it_knows(house: House) -> None:
     house.store.enter(NewProcess(new_process_id()))
     seen = only(house.store.reads.processes())
     assert (seen.kinds, seen.queues) == (None, None)
+
+
+@case("enter")
+def to_enter_is_the_first_beat_and_tells_of_the_peers(house: House) -> None:
+    one, two = new_process_id(), new_process_id()
+    assert house.store.enter(NewProcess(one)) == Beat(peers=1, now=house.store.now())
+    assert house.store.enter(NewProcess(two)).peers == 2
+    assert house.store.enter(NewProcess(two)).peers == 2
+    house.store.leave(one)
+    assert house.store.enter(NewProcess(new_process_id())).peers == 2
 
 
 @case("enter")
