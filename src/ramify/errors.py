@@ -25,7 +25,8 @@
     │   ├── StoreRefused
     │   └── StoreUnavailable
     ├── UnknownRun
-    └── UnknownTask
+    ├── UnknownTask
+    └── ValueContended
 
 Each class states one fact, and its text says what to do next. `Terminated` is no error but a SystemExit: SIGTERM asked
 for a stop. An exception of the user's own code never appears here: it belongs to the attempt that raised it. The
@@ -158,6 +159,10 @@ class UnknownRun(RamifyError):
 
 class UnknownTask(RamifyError):
     """The store has no published task of that id, or the run has none under that key."""
+
+
+class ValueContended(RamifyError):
+    """Others changed the value each time between its read and its change; nothing was changed."""
 
 
 class Terminated(SystemExit):

@@ -25,6 +25,10 @@ Jobs and workers
     JobProgress    the last progress of a job (`job.progress`)
     Working        workers inside a program (`with engine.working():`)
 
+Values
+    Values         values that a store shares (`engine.values("quota", int)`)
+    CurrentValues  the same in a task, changed with its end (`current().values("quota", int)`)
+
 Tasks and resources
     TaskDecorator  the decorator that `engine.task(...)` returns
     Resource       a value shared by the tasks of a process (`@engine.resource`)
@@ -64,6 +68,7 @@ from ramify.engine.rows import ResultRow as ResultRow
 from ramify.engine.task import TaskDecorator as TaskDecorator
 from ramify.engine.timeline import RunSummary as RunSummary
 from ramify.engine.timeline import TimelineRow as TimelineRow
+from ramify.engine.values import Values as Values
 from ramify.engine.working import Working as Working
 from ramify.inspect.health import Health as Health
 from ramify.inspect.health import LateWork as LateWork
@@ -81,6 +86,7 @@ from ramify.kernel.stream import Source as Source
 from ramify.kernel.surroundings import Child as Child
 from ramify.kernel.surroundings import CurrentRun as CurrentRun
 from ramify.kernel.surroundings import Leader as Leader
+from ramify.kernel.values import CurrentValues as CurrentValues
 from ramify.model.event import Status as Status
 from ramify.model.join import Ends as Ends
 from ramify.model.mark import Settled as Settled

@@ -22,6 +22,7 @@ from ramify import (
     Backoff,
     Call,
     Current,
+    CurrentValues,
     DagPlan,
     Defer,
     Engine,
@@ -32,6 +33,7 @@ from ramify import (
     Steps,
     Stream,
     Tasks,
+    Values,
     errors,
     front,
     signals,
@@ -48,7 +50,7 @@ def seen(thing: object) -> set[str]:
 def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
     engine = Engine("memory:")
     assert seen(Tasks()) == {"around", "cron", "dag", "include", "pipeline", "resource", "schedule", "task"}
-    looks, works = {"find", "health", "listen", "runs"}, {"close", "run", "start", "working"}
+    looks, works = {"find", "health", "listen", "runs"}, {"close", "run", "start", "values", "working"}
     jobs = {"aenqueue", "aenqueue_many", "enqueue", "enqueue_many", "job", "job_states", "jobs", "queue"}
     assert seen(engine) == seen(Engine) == seen(Tasks) | looks | works | jobs
 
@@ -78,8 +80,13 @@ def test_the_current_attempt_shows_what_handlers_need_and_nothing_else() -> None
         "task",
     }
     what = {"cancelled", "context", "headers", "leader", "log", "params", "progress"}
-    does = {"enqueue", "spawn", "stop_if_cancelled"}
+    does = {"enqueue", "spawn", "stop_if_cancelled", "values"}
     assert seen(Current) == who | what | does
+
+
+def test_values_show_the_same_in_a_task_and_outside_but_for_a_list_of_all() -> None:
+    assert seen(CurrentValues) == {"delete", "get", "set", "update"}
+    assert seen(Values) == seen(CurrentValues) | {"items"}
 
 
 def public(module: ModuleType) -> set[str]:

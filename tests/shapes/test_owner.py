@@ -63,6 +63,13 @@ def test_a_session_of_this_place_is_at_work_while_its_process_is_there() -> None
     assert not is_at_work(session(pid=os.getppid(), reaped=True))
 
 
+@pytest.mark.parametrize("place", [{"pid": os.getppid()}, *ELSEWHERE])
+def test_a_session_that_knows_no_kinds_is_not_at_work(place: dict[str, Any]) -> None:
+    assert is_at_work(session(**place))
+    assert is_at_work(session(**place, kinds=("load",)))
+    assert not is_at_work(session(**place, kinds=()))
+
+
 def test_where_the_system_does_not_tell_the_host_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(here, "boot", lambda: "")
     monkeypatch.setattr(here, "pids", lambda: "")

@@ -192,6 +192,25 @@ def weigh(name: str, grams: int) -> int:
 
 
 @engine.task
+def spend(who: str, amount: int) -> int:
+    quotas = current().values("quota", int)
+    if quotas.get(who, 0) < amount:
+        raise Fatal(f"{who} has not enough")
+    if quotas.update(who, lambda left: left - amount) == 0:
+        quotas.delete(who)
+    current().values("last", str).set("spender", who)
+    current().spawn(double.of(amount))
+    return amount
+
+
+@engine.task
+async def slow_spend(who: str) -> None:
+    current().values("quota", int).update(who, lambda left: left - 1, default=await slow_double(1))
+    if who == "later":
+        raise Defer(5)
+
+
+@engine.task
 async def slow_weigh(name: str) -> None:
     current().context.set(name, await slow_double(1))
     if name == "later":

@@ -249,6 +249,35 @@ def test_an_async_attempt_has_a_context_too_and_one_that_is_put_off_sets_nothing
         asyncio.run(aattempt(shop.slow_weigh.of("now"), context={"now": 1}))
 
 
+def test_values_are_told_by_the_test_and_what_was_left_is_told_to_it() -> None:
+    done = attempt(shop.spend.of("ann", 3), values={"quota": {"ann": 5, "bob": 7}, "other": {"x": [1, "\udc80"]}})
+    assert (done.result, done.children) == (3, [shop.double.of(3)])
+    assert done.values == {"quota": {"ann": 2, "bob": 7}, "other": {"x": [1, "\udc80"]}, "last": {"spender": "ann"}}
+    gone = attempt(shop.spend.of("ann", 5), values={"quota": {"ann": 5}})
+    assert gone.values == {"last": {"spender": "ann"}}
+    with pytest.raises(Fatal, match="ann has not enough"):
+        attempt(shop.spend.of("ann", 3))
+    assert attempt(shop.double.of(3)).values == {}
+
+
+def test_an_async_attempt_has_values_too_and_one_that_is_put_off_changes_none() -> None:
+    assert attempt(shop.slow_spend.of("now")).values == {"quota": {"now": 1}}
+    assert attempt(shop.slow_spend.of("later"), values={"quota": {"later": 9}}).values == {"quota": {"later": 9}}
+    assert asyncio.run(aattempt(shop.slow_spend.of("x"), values={"quota": {"x": 9}})).values == {"quota": {"x": 8}}
+
+
+def test_values_that_no_store_keeps_are_refused() -> None:
+    wrongs: list[tuple[Any, type[Exception], str]] = [
+        ({"quota": 5}, ConfigError, r"attempt\(values=\{'quota': 5\}\): expected values by name. Write \{'a': 1\}."),
+        ({"quota": {"": 5}}, BadPayload, "the name of a value is empty"),
+        ({"": {"a": 5}}, BadPayload, "the space of a value is empty"),
+        ({"quota": {"a": math.nan}}, BadPayload, r"attempt\(values=...\): `a` is nan"),
+    ]
+    for wrong, error, why in wrongs:
+        with pytest.raises(error, match=why):
+            attempt(shop.spend.of("ann", 3), values=wrong)
+
+
 def test_every_attempt_has_the_same_idempotency_key_so_that_a_test_can_name_it() -> None:
     assert attempt(shop.pay.of(1250)).result == attempt(shop.pay.of(1250), number=2).result == "test-1-2"
 

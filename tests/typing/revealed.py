@@ -7,6 +7,7 @@ from ramify import (
     AsyncResource,
     AsyncSpawns,
     Call,
+    CurrentValues,
     DagPlan,
     Engine,
     Node,
@@ -19,6 +20,8 @@ from ramify import (
     Task,
     TaskError,
     Tasks,
+    Values,
+    current,
 )
 
 engine = Engine()
@@ -154,6 +157,22 @@ assert_type(dag.trigger(plain.of("x")), Node[int])
 assert_type(one.produces("x"), Node[int])
 assert_type(dag.wait("other"), Node[Any])
 assert_type(plain.of("x").poll(30, timeout=60), Call[int])
+
+# Values have the type that they were asked for.
+quotas = engine.values("quota", int)
+assert_type(quotas, Values[int])
+assert_type(quotas.get("acme"), int | None)
+assert_type(quotas.get("acme", 0), int)
+assert_type(quotas.get("acme", "none"), int | str)
+assert_type(quotas.update("acme", lambda used: used + 1, default=0), int)
+assert_type(quotas.delete("acme"), bool)
+assert_type(dict(quotas.items()), dict[str, int])
+assert_type(engine.values("pages", list[str]), Values[list[str]])
+assert_type(engine.values("maybe", int | None), Values[Any])
+assert_type(current().values("quota", int), CurrentValues[int])
+assert_type(current().values("quota", int).get("acme"), int | None)
+assert_type(current().values("quota", int).get("acme", 0), int)
+assert_type(current().values("quota", int).update("acme", lambda used: used + 1, ttl=60), int)
 
 assert_type(engine.find("f"), Run[Any] | None)
 assert_type(list(engine.runs()), list[Run[Any]])

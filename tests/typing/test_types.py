@@ -43,6 +43,8 @@ plain("x", "y")  # wrong
 engine.run(grow)  # wrong
 engine.run(grow.of("x"), order="sideways")  # wrong
 text: str = sum(engine.run(grow.of("x")).results())  # wrong
+engine.values("quota", int).set("acme", "5")  # wrong
+engine.values("quota", int).update("acme", str)  # wrong
 
 @engine.task(retry=3)  # wrong
 def other(path: str) -> None: ...

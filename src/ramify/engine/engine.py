@@ -42,6 +42,7 @@ from ramify.engine.room import OnFull
 from ramify.engine.run import Run
 from ramify.engine.task import Task, kind_name
 from ramify.engine.tasks import Tasks
+from ramify.engine.values import Values
 from ramify.engine.working import Working
 from ramify.errors import ConfigError
 from ramify.inspect.find import every_run, named_run
@@ -63,6 +64,7 @@ from ramify.store.open import Durability
 
 R = TypeVar("R")
 S = TypeVar("S")
+T = TypeVar("T")
 
 OrderName = Literal["rounds", "any", "depth-first"]
 
@@ -319,6 +321,22 @@ class Engine(Tasks):
         if max_pending is not UNSET or on_full is not None:
             self._inside.enqueuing.room.bound(name, bound_of(max_pending, on_full))
         return queue
+
+    # values
+
+    @overload
+    def values(self, space: str, of: type[T]) -> Values[T]: ...
+    @overload
+    def values(self, space: str, of: Any) -> Values[Any]: ...
+    def values(self, space: str, of: Any) -> Values[Any]:
+        """Return the handle of a space of values, such as quotas or cursors, which all processes of the store share.
+
+        `of` is the type of the values. Each change is made at once; in a task use `current().values`, whose changes are
+        made with the end of the task.
+        """
+        return Values(self._inside, space, of)
+
+    # workers
 
     def working(
         self,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ramify.engine.address import folder_now
 from ramify.engine.enqueuing import Enqueuing
+from ramify.engine.guest import Guest
 from ramify.engine.housekeeping import Housekeeping
 from ramify.engine.library import StoreLibrary
 from ramify.engine.lookout import Lookout
@@ -97,6 +98,7 @@ class Inside:
         #: Workers inside this program, while there are any.
         self.workers: set[Working] = set()
         self._opened: list[Store] = []
+        self._guests: list[Guest] = []
         self._ids: Ids | None = None
         #: Puts signals into words; a worker process hands them to its crew instead.
         self.teller: Listener = Teller(lambda text: self.say(text), self.complain)
@@ -110,13 +112,14 @@ class Inside:
         self._users = 0
         self.enqueuing = Enqueuing(self)
         self.watcher = Watcher(self)
-        self._let_go = weakref.finalize(self, _close, self._opened)
+        self._let_go = weakref.finalize(self, _close, self._opened, self._guests)
         forks.register(self)
 
     def orphan(self) -> None:
         """In a forked child: what another thread of the parent held is free here. The store refuses by itself."""
         self._lock = threading.RLock()
         self._ids = None
+        self._guests.clear()
         self.enqueuing.orphan()
         self.watcher = Watcher(self)
 
@@ -175,16 +178,25 @@ class Inside:
             ids = self._ids
         return ids.reserve(many, above, younger)
 
+    @property
+    def guest(self) -> Guest:
+        """The session of this program for what it changes outside of tasks; it begins when it is first used."""
+        with self._lock:
+            store = self.store
+            if not self._guests:
+                self._guests.append(Guest(store))
+            return self._guests[0]
+
     def close(self) -> None:
         """Close the store and the resources. It is opened again when it is next needed."""
         close_all(self.resources())
         with self._lock:
-            _close(self._opened)
+            _close(self._opened, self._guests)
 
     def use(self, store: Store) -> None:
         """Work on this store from now on, whatever the engine was made with; for tests."""
         with self._lock:
-            _close(self._opened)
+            _close(self._opened, self._guests)
             self._opened.append(store)
             self._ids = None
 
@@ -304,6 +316,8 @@ class Inside:
         return (about.name, about.location) if about.shared else id(self.store)
 
 
-def _close(opened: list[Store]) -> None:
+def _close(opened: list[Store], guests: list[Guest]) -> None:
+    while guests:
+        guests.pop().close()
     while opened:
         opened.pop().close()

@@ -32,6 +32,7 @@ from ramify.model.policy import SECOND
 from ramify.model.run import StoredRun
 from ramify.model.segment import stretches
 from ramify.model.task import Row, is_own
+from ramify.model.value import StoredValue
 from ramify.shapes.start import decode_params
 from ramify.store.contract import Store
 
@@ -106,6 +107,10 @@ class StoreLibrary:
     def context(self, run: int, name: str) -> ContextValue | None:
         """Return what stands in the context of a run under a name."""
         return self._store.reads.context_value(run, name)
+
+    def value(self, space: str, name: str) -> StoredValue | None:
+        """Return a value as stored at this moment."""
+        return self._store.reads.value(space, name)
 
     def ends(self, run: int) -> Ends:
         """How the tasks of a run ended that have ended by now. Of those that no user wrote only failures count.

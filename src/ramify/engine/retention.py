@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ramify.errors import RamifyError, RunNeeded
 from ramify.inspect.find import every_run
 from ramify.inspect.jobs import queues
+from ramify.inspect.live import workers
 from ramify.kernel.signals import Saved, Signal, Took
 from ramify.model.forgetting import Cutoffs
 from ramify.model.policy import SECOND
@@ -102,7 +103,7 @@ class Janitor:
         """One round. An error of the store ends it: the next round tells."""
         try:
             # Each of them has a janitor.
-            self._workers = max(1, sum(process.is_alive for process in self._store.reads.processes()))
+            self._workers = max(1, len(workers(self._store.reads)))
             # By itself: it says nothing of how long it takes to forget some.
             yield True
             keeps = self._keeps()

@@ -125,16 +125,15 @@ def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
         else:
             if forks.depth != depth:
                 end_child()
-            if current._made and not _adopt(ran, task, current):
-                if streamed is not None:
-                    ran.offspring.discarded += streamed.ranges
-                    streamed = None
-                continue
-            if calls:
+            if current._made:
+                is_adopted = _adopt(ran, task, current, calls, streamed)
+                streamed = None
+                if not is_adopted:
+                    continue
+            elif calls:
                 add_children(task, calls)
             elif streamed is not None:
-                ran.offspring.published += streamed.ranges
-                ran.offspring.staged += streamed.count
+                ran.offspring.publish(streamed.ranges, streamed.count)
                 streamed = None
             if value is None and ran.values is None:
                 done.append(task)
@@ -178,17 +177,21 @@ def _stream(
     return box.pop()
 
 
-def _adopt(ran: Ran, task: int, current: Current) -> bool:
-    """Take what was spawned by a call instead of a yield, and set; False when the store did not take some of it, or
-    when the handler stopped because of a cancel.
+def _adopt(ran: Ran, task: int, current: Current, calls: Sequence[Call[Any]] | None, streamed: Staging | None) -> bool:
+    """Take what was spawned by a call, set or changed, and what was yielded; False when the store did not take some of
+    it, or when the handler stopped because of a cancel.
     """
     if current._refused or current._saw_cancel:
         verdict = Interrupted(refused=True) if current._refused else stopped_by(current._mark)
-        ran.offspring.discarded += given_up(current)
+        ran.offspring.discarded += given_up(current) + ([] if streamed is None else streamed.ranges)
         ran.others.append((task, verdict))
         return False
-    current._give(task, ran.offspring)
+    offspring = ran.offspring.set_apart(task) if current._swaps else ran.offspring
+    current._give(task, offspring)
     current._forget()
+    offspring.add(task, calls or ())
+    if streamed is not None:
+        offspring.publish(streamed.ranges, streamed.count)
     return True
 
 

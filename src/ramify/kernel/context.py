@@ -109,10 +109,10 @@ class Context:
         return self._sets.values()
 
 
-def sealed(name: str, value: object, of: Any = None) -> bytes:
-    """The bytes of a value under a name; BadPayload for what would not come back equal."""
+def sealed(name: str, value: object, of: Any = None, where: str = "context") -> bytes:
+    """The bytes of a value under a name; BadPayload says `where` for what would not come back equal."""
     annotation = of if of is not None else Any if type(value) in _PLAIN else type(value)
     try:
         return (_ANYTHING if annotation is Any else Wire(annotation)).seal(value)
     except Exception as error:  # noqa: BLE001 - the user's own types may raise anything, and are told what is wrong
-        raise BadPayload(f"context: {explain([(name, annotation, value)], error)}") from None
+        raise BadPayload(f"{where}: {explain([(name, annotation, value)], error)}") from None

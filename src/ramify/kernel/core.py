@@ -20,6 +20,7 @@ from ramify.kernel.appetite import Appetite
 from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases
+from ramify.kernel.lost import LostTasks, in_order, sorted_out
 from ramify.kernel.marks import Marks
 from ramify.kernel.outbox import Finished, Outbox
 from ramify.kernel.pulse import Pulse
@@ -27,7 +28,7 @@ from ramify.kernel.settings import Settings
 from ramify.kernel.steps import ClaimWork, Die, Enter, Flush, Leave, PutBack, Rest, Step
 from ramify.kernel.suspects import are_held, held_up
 from ramify.kernel.tuning import LONGEST_REST, WATCHED
-from ramify.kernel.verdicts import EndedUntried, Verdict, given_up, in_time, known_ends, verdict_of
+from ramify.kernel.verdicts import EndedUntried, Verdict, contended, given_up, in_time, known_ends, verdict_of
 from ramify.kernel.watch import Watch
 from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.model.claim import Claimed
@@ -58,6 +59,7 @@ class Core:
         self.holdings: dict[bytes, Holding] = {}
         self.appetite = Appetite(handlers, settings, self.leases, self.holdings)
         self.outbox = Outbox()
+        self._lost = LostTasks(self.leases)
         self._put_back = self.leases.put_back
         self.watch = Watch(settings.runs, awaits=settings.until_ended, launched=settings.launched)
         self._has_news = self._began_unsent = False
@@ -138,6 +140,10 @@ class Core:
         deferred = [task for task, each in verdicts if self._judge(holding, finished, task, each) is Status.DEFERRED]
         holding.unsent += unsent
         self.outbox.unsent += unsent
+        if holding.losses and ran.offspring.apart:
+            # Others that lost wait for the end of this one.
+            self.outbox.hurry()
+            self._began_unsent = True
         self.leases.learn(ran, holding, deferred, now, self._cpu())
 
     def came_back(self, chunk: Chunk) -> None:
@@ -150,9 +156,13 @@ class Core:
         """A commit was answered; what it put off is due in so many seconds."""
         for seconds in dues:
             self.appetite.put_off(now + seconds)
+        saved, lost = sorted_out(batch, answer.lost)
+        for finished in lost:
+            self._lose(finished, now)
+        self._lost.committed(saved, lost, self.holdings)
         refused = set(answer.refused)
         fertile = False
-        for finished in batch:
+        for finished in saved:
             token = finished.claim.token
             if token in refused:
                 self._forget(token)
@@ -170,6 +180,7 @@ class Core:
                 self._put_back.append(token)
         # What marks cover and nobody runs goes back, and the next claim honours them.
         self._close(self._marks.committed(answer.marks))
+        self._lost.let_out(now)
         if fertile:
             self.appetite.stirred()
 
@@ -263,6 +274,7 @@ class Core:
         if self._deadline is not None:
             return self._wind_down(now)
         self.leases.ripen(now)
+        self._lost.let_out(now)
         self._park(now)
         if (late := self.watch.late(now)) is not None:
             return late
@@ -272,9 +284,9 @@ class Core:
         want = self.appetite.want(now) if self.may_lease(now) and not self.watch.is_through else None
         self._marks.asked()
         if self.outbox.finished and (want is not None or self._is_due(now)):
-            return Flush(self.outbox.take_all(), want)
-        if self._put_back and (step := self._next_put_back()) is not None:
-            return step
+            return Flush(in_order(self.outbox.take_all(), self.holdings), want)
+        if self._put_back and (token := self.leases.next_put_back(self.holdings)) is not None:
+            return PutBack(token)
         # First, because it makes room: what a run goes on with is found by the claim after it.
         if (ask := self.watch.next() or self.watch.look(now, idle=False)) is not None:
             return ask
@@ -309,13 +321,13 @@ class Core:
             yield moment
         # One that has passed waits for something else: for a beat, say.
         moments = self.appetite.next_due, self.watch.next_deadline, self.appetite.holds_off_until
-        yield from (at - now for at in moments if at is not None and at > now)
+        yield from (at - now for at in (*moments, self._lost.next_moment()) if at is not None and at > now)
 
     def _wind_down(self, now: float) -> Step:
         assert self._deadline is not None
         waits = now < self._deadline and self.leases.running
         if self.outbox.finished and (not waits or self._is_due(now)):
-            return Flush(self.outbox.take_all(), None)
+            return Flush(in_order(self.outbox.take_all(), self.holdings), None)
         if waits:
             return Rest(min(self._settings.flush_after, LONGEST_REST), idle=False)
         if self._condemned is not None:
@@ -355,6 +367,7 @@ class Core:
         status, value, wait = verdict_of(verdict, holding, position, self._chance)
         attempt = 0 if isinstance(verdict, EndedUntried) else holding.attempts.get(position, 1)
         finished.add(task, status, value, attempt)
+        holding.losses.pop(position, None)
         if status is Status.RETRYING:
             holding.attempts[position] = attempt + 1
         if wait is not None:
@@ -363,19 +376,28 @@ class Core:
             (finished.again if near else finished.later).append((task, wait))
         return status
 
+    def _lose(self, finished: Finished, now: float) -> None:
+        """See to it that a task is tried again whose swap of values lost, as if this attempt had not been."""
+        token, (task,) = finished.claim.token, finished.tasks
+        holding = self.holdings.get(token)
+        if holding is None:
+            return
+        holding.unsent -= 1
+        if (undone := finished.offspring.undone()).discarded:
+            # CRASH: staged pieces that were not discarded yet -> garbage, as after any attempt that did not end.
+            self._finished(holding, now).offspring.extend(undone)
+        if not self._lost.add(holding, finished):
+            self._judge(holding, self._finished(holding, now), task, contended(holding, finished.offspring.swaps))
+            holding.unsent += 1
+            self.outbox.unsent += 1
+        if holding.closing:
+            self._put_back.append(token)
+
     def _finished(self, holding: Holding, now: float) -> Finished:
         # The loop must learn when the first of them is due.
         self._began_unsent = self._began_unsent or self.outbox.since is None
         self.appetite.returned(holding, now)
         return self.outbox.of(holding.claim, now)
-
-    def _next_put_back(self) -> PutBack | None:
-        while self._put_back:
-            token = self._put_back.popleft()
-            holding = self.holdings.get(token)
-            if holding is not None and holding.closing and not holding.leased and not holding.unsent:
-                return PutBack(token)
-        return None
 
     def _park(self, now: float) -> None:
         for holding in list(held_up(self.holdings, self.leases.limits, now)):

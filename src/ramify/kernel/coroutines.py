@@ -24,6 +24,7 @@ from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
 from ramify.kernel.handler import Calling
 from ramify.kernel.machine import HERE, Machine
+from ramify.kernel.offspring import Offspring
 from ramify.kernel.polling import looked
 from ramify.kernel.staging import Staging, Void
 from ramify.kernel.supply import arguments_of
@@ -329,6 +330,8 @@ async def _call(chunk: Chunk, position: int, surroundings: Surroundings, current
     if current._saw_cancel or (current._mark is not None and _is_cancelling()):
         raise TaskCancelled
     current._give(task, ran.offspring)
+    if ran.offspring.swaps:
+        ran.offspring = Offspring(apart={task: ran.offspring})
     current._forget()
     if value is not None:
         ran.values = [value]

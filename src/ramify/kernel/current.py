@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from inspect import isgenerator
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ramify.errors import BadPayload, OutsideTask
+from ramify.kernel.calls import check_continuation, checked, each_call
 from ramify.kernel.context import Context
 from ramify.kernel.continuations import floor
 from ramify.kernel.control import Fatal, TaskCancelled
@@ -21,6 +21,7 @@ from ramify.kernel.offspring import Fork, LinkedCall, Offspring, Subgraph
 from ramify.kernel.staging import Staging, Void
 from ramify.kernel.surroundings import CurrentRun, Leader, Surroundings
 from ramify.kernel.tuning import PIECE
+from ramify.kernel.values import AttemptValues, CurrentValues, Space
 from ramify.kernel.work import Chunk
 from ramify.model.call import Call, Extra, inheriting
 from ramify.model.claim import Details
@@ -29,7 +30,8 @@ from ramify.model.join import Rule
 from ramify.model.key import key_text
 from ramify.model.mark import Mark
 from ramify.model.slot import SLOT, Slot, read_slot
-from ramify.model.stray import instead_of_call
+
+T = TypeVar("T")
 
 _NO_DETAILS = Details()
 _current: ContextVar[Current | None] = ContextVar("ramify_current", default=None)
@@ -64,6 +66,7 @@ class Current:
         "_spawned",
         "_stagings",
         "_surroundings",
+        "_values",
     )
 
     def __init__(self, chunk: Chunk, surroundings: Surroundings, position: int = 0) -> None:
@@ -78,11 +81,12 @@ class Current:
         #: Whether the store did not take them: then nothing of this attempt counts, whatever its handler says.
         self._refused = False
         self._context: Context | None = None
+        self._values: AttemptValues | None = None
         #: Whether it was told that nobody wants its result.
         self._saw_cancel = False
         #: What its children get as headers, if that is something else than its own.
         self._passed: Mapping[str, str] | None = None
-        #: Whether anything was spawned or is passed on, or the context was asked for, or it was told of a cancel.
+        #: Whether anything was spawned or is passed on, values were asked for, or it was told of a cancel.
         self._made = False
 
     # who am I
@@ -182,6 +186,21 @@ class Current:
             self._context = Context(self.run_id, self.task, self._surroundings.library.context)
         return self._context
 
+    @overload
+    def values(self, space: str, of: type[T]) -> CurrentValues[T]: ...
+    @overload
+    def values(self, space: str, of: Any) -> CurrentValues[Any]: ...
+    def values(self, space: str, of: Any) -> CurrentValues[Any]:
+        """Return the values of a space that the whole store shares, as this task sees and changes them.
+
+        Changes are made with the end of this task, exactly if it ends as done. If it changes any, all values that it
+        has read must be the same by then; otherwise nothing of this attempt counts, and the task runs again at once.
+        """
+        if self._values is None:
+            around, self._made = self._surroundings, True
+            self._values = AttemptValues(self.task, around.library.value, around.sender.now)
+        return CurrentValues(self._values, Space(space, of))
+
     @property
     def cancelled(self) -> bool:
         """True if the result is no longer wanted: the task was cancelled, timed out or was taken over.
@@ -233,7 +252,7 @@ class Current:
         A continuation waits for its members, and not for children that they yield or spawn. To be waited for together
         with its child, a member makes the child its own continuation: `spawn(then=load.of())`.
         """
-        each = self._each(calls)
+        each = each_call(calls, self._surroundings.library.is_task)
         if then is not None:
             self._check_continuation(then)
             if Extra.decode(self._details.extra).spare:
@@ -267,36 +286,17 @@ class Current:
         for them, and a cancel of this task does not reach them. Nothing is returned, because only the commit knows
         whether a key was free. QueueFull if the queue has no room.
         """
-        new = list(self._each(calls))
-        for call in new:
-            if type(call) is not Call:
-                raise BadPayload(f"enqueue(): expected calls, got {instead_of_call(call)}.")
+        new = checked("enqueue", list(each_call(calls, self._surroundings.library.is_task)))
         self._made = True
         self._jobs += self._surroundings.library.as_jobs(self._passing_on(new))
 
-    def _each(self, calls: Iterable[object]) -> Iterator[Any]:
-        """The calls that were given, one by one or in an iterable."""
-        for call in calls:
-            slip = isgenerator(call) and self._surroundings.library.is_task(call.gi_code)
-            if isinstance(call, Iterable) and not isinstance(call, Call | str | bytes) and not slip:
-                yield from call
-            else:
-                yield call
-
     def _checked(self, calls: list[Call[Any]], more: int) -> list[Call[Any]]:
-        for call in calls:
-            if type(call) is not Call:
-                raise BadPayload(f"spawn(): expected calls, got {instead_of_call(call)}.")
+        checked("spawn", calls)
         self._check_number(len(calls) + more)
         return calls
 
     def _check_continuation(self, then: Call[Any]) -> None:
-        if type(then) is not Call:
-            raise BadPayload(f"spawn(then=...): expected a call, got {instead_of_call(then)}.")
-        if then.group.due is not None:
-            raise BadPayload(
-                "spawn(then=...): a continuation starts when its members have ended. Use .delay() instead of .at()."
-            )
+        check_continuation(then)
         if self._forks and self._chunk.claim.awaited:
             raise BadPayload(
                 "spawn(then=...): this task has a continuation that others wait for. Spawn the second one in a child."
@@ -370,11 +370,18 @@ class Current:
         self._made = True
         self._forks.append(Subgraph(self.task, calls))
 
+    @property
+    def _swaps(self) -> bool:
+        """True if it changes values, so that its task is committed by itself."""
+        return self._values is not None and self._values.are_changed
+
     def _give(self, task: int, offspring: Offspring) -> None:
         """Hand over what was spawned, and what was set."""
         offspring.add(task, self._passing_on(self._spawned))
         if self._context is not None:
             offspring.keep(self._context._close())
+        if self._values is not None:
+            offspring.swaps = self._values.close()
         offspring.forks += (fork.made_of(self._passing_on(fork.all)) for fork in self._forks)
         offspring.jobs += self._jobs
         for staging in self._stagings:
@@ -387,6 +394,9 @@ class Current:
         if self._context is not None:
             self._context._close()
             self._context = None
+        if self._values is not None:
+            self._values.close()
+            self._values = None
         self._spawned, self._forks, self._jobs, self._stagings, self._passed = [], [], [], [], None
         self._made = self._refused = self._saw_cancel = False
 

@@ -1,8 +1,9 @@
 """A holding: one claimed segment in memory, and where each of its tasks is.
 
 Every unfinished task of the claim is in exactly one place: fresh (never handed out), back (to be handed out again),
-leased, waiting (for a short back-off), aside (a limit keeps its lane from starting), or unsent (its outcome is in the
-outbox). The counts here must add up to `left` at all times; the simulation checks it after every step.
+leased, waiting (for a short back-off, or for others that lost their values too), aside (a limit keeps its lane from
+starting), or unsent (its outcome is in the outbox). The counts here must add up to `left` at all times; the simulation
+checks it after every step.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Holding:
         "leased",
         "left",
         "listed",
+        "losses",
         "unsent",
         "waiting",
         "where",
@@ -59,6 +61,8 @@ class Holding:
         }
         #: Whether tasks of it are alone in their chunks, for the time that their calls allow them.
         self.is_special = any(extra.timeout is not None or extra.polls for extra in self.extras.values())
+        #: How often in a row a position lost the values that it swapped.
+        self.losses: dict[int, int] = {}
         self.closing = False
         #: Whether it stands in the line from which tasks are leased.
         self.listed = False

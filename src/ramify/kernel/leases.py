@@ -88,6 +88,15 @@ class Leases:
         self.close(holding)
         self.put_back.append(holding.claim.token)
 
+    def next_put_back(self, holdings: Mapping[bytes, Holding]) -> bytes | None:
+        """The token of a claim that is to go back, of which nothing runs and nothing is unsent."""
+        while self.put_back:
+            token = self.put_back.popleft()
+            holding = holdings.get(token)
+            if holding is not None and holding.closing and not holding.leased and not holding.unsent:
+                return token
+        return None
+
     def close(self, holding: Holding) -> None:
         """Hand out nothing more of it; tasks in a short wait are not waited for."""
         if not holding.closing:

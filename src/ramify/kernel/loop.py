@@ -196,10 +196,13 @@ class Loop:
             self._core.committed(step.batch, answer, ended, dues)
             if step.want is not None:
                 self._core.claimed(answer.claimed, ended)
+        if answer.lost:
+            self._notes.count_anew(answer.lost)
+        saved = step.without(answer.lost)
         self._account.claimed(answer.claimed.claims)
-        self._account.saved(step.batch, answer.refused, ended - began)
-        ends = partial(ends_of, step.batch, frozenset(answer.refused), self._name_of)
-        self._signals.send(Saved(step.outcomes, step.children, len(answer.refused), ended - began, ends))
+        self._account.saved(saved.batch, answer.refused, ended - began)
+        ends = partial(ends_of, saved.batch, frozenset(answer.refused), self._name_of)
+        self._signals.send(Saved(saved.outcomes, saved.children, len(answer.refused), ended - began, ends))
 
     def _name_of(self, run: int) -> str | None:
         """The name of a run, for whoever listens; one that cannot be read has none."""

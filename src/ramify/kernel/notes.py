@@ -101,6 +101,12 @@ class Notes:
         self._counts[where] = count = self._counts.get(where, 0) + 1
         return max(0, count - self._per_attempt)
 
+    def count_anew(self, tasks: Iterable[int]) -> None:
+        """Let the present attempts of these tasks leave as many lines as if they had not begun."""
+        again = frozenset(tasks)
+        with self._lock:
+            self._counts = {where: count for where, count in self._counts.items() if where[0] not in again}
+
     def have_progress_of(self, tasks: Iterable[int]) -> bool:
         """Return whether progress of one of these waits; costs nothing when none has reported any."""
         if not self._progress:

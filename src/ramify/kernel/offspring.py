@@ -2,7 +2,8 @@
 
 Those of an attempt that fails are taken out again, so what is here always belongs to tasks that ended well. Forks
 (children with a continuation that waits for them) and subgraphs (children that wait for each other) are kept apart,
-because their ids must be known together.
+because their ids must be known together. So is all that comes of a task which swaps values, because it is committed by
+itself.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 
 from ramify.errors import BadPayload
 from ramify.kernel.handler import Handler
+from ramify.kernel.values import DraftSwap
 from ramify.model.call import LONGEST_DELAY, Call, Extra, Group
 from ramify.model.context import SetValue
 from ramify.model.join import Rule
@@ -244,7 +246,8 @@ class Offspring:
     """The children of tasks of one claim. `published` names ranges that were staged while they ran.
 
     `sets` are the values that they set in the context of their run; None while there is none. `jobs` are calls that go
-    into queues with the ends of these tasks.
+    into queues with the ends of these tasks. `swaps` are the values that a single task swaps with its end, and `apart`
+    are tasks that do so, each with what came of it.
     """
 
     broods: dict[Group, Brood] = field(default_factory=dict)
@@ -254,6 +257,8 @@ class Offspring:
     staged: int = 0
     sets: list[SetValue] | None = None
     jobs: list[Call[Any]] = field(default_factory=list)
+    swaps: Sequence[DraftSwap] = ()
+    apart: dict[int, Offspring] | None = None
     _last: tuple[Group, Brood] | None = None
 
     def add(self, parent: int, calls: Sequence[Call[Any]]) -> None:
@@ -281,6 +286,11 @@ class Offspring:
         self._last = (group, brood)
         return brood
 
+    def publish(self, ranges: Sequence[int], count: int) -> None:
+        """Children of one task that were staged while it ran, in these ranges."""
+        self.published += ranges
+        self.staged += count
+
     def keep(self, values: Collection[SetValue] | None) -> None:
         """Values that were set by tasks that ended well."""
         if values:
@@ -302,13 +312,29 @@ class Offspring:
         self.staged += other.staged
         self.jobs += other.jobs
         self.keep(other.sets)
+        if other.apart:
+            self.apart = (self.apart or {}) | other.apart
+
+    def set_apart(self, task: int) -> Offspring:
+        """Return the place for what comes of a task that swaps values."""
+        self.apart = {} if self.apart is None else self.apart
+        return self.apart.setdefault(task, Offspring())
 
     def undone(self) -> Offspring:
         """Return what is left of it when the attempt came to nothing: what was staged is to be discarded."""
-        return Offspring(discarded=self.discarded + self.published)
+        apart = [first for each in (self.apart or {}).values() for first in each.published]
+        return Offspring(discarded=self.discarded + self.published + apart)
 
     @property
     def count(self) -> int:
         """How many children there are."""
         inside = sum(len(brood.bodies) for brood in self.broods.values())
-        return inside + self.staged + sum(fork.size + 1 for fork in self.forks)
+        apart = sum(each.count for each in self.apart.values()) if self.apart else 0
+        return inside + self.staged + sum(fork.size + 1 for fork in self.forks) + apart
+
+    @property
+    def is_fertile(self) -> bool:
+        """True if something may be there once it is committed that was not there before."""
+        if self.count > 0 or self.jobs:
+            return True
+        return bool(self.apart) and any(each.jobs for each in (self.apart or {}).values())

@@ -6,6 +6,7 @@ commit, and what was sent stays the batch's business until it is answered.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ import msgspec
 from ramify.kernel.continuations import Continuations, floor
 from ramify.kernel.offspring import Brood, Offspring, new_tasks, sorted_out
 from ramify.kernel.signals import Ended
+from ramify.kernel.values import DraftSwap
 from ramify.kernel.work import Ran, Wait
 from ramify.model.addition import Addition
 from ramify.model.call import LONGEST_DELAY, Call, Group
@@ -24,6 +26,7 @@ from ramify.model.event import Status
 from ramify.model.job import queue_run
 from ramify.model.policy import SECOND, due_bucket
 from ramify.model.task import NewTasks
+from ramify.model.value import Swap
 
 Reserve = Callable[[int, int], int]
 
@@ -51,7 +54,7 @@ class Finished:
     @property
     def is_fertile(self) -> bool:
         """True if something may be there once they are committed that was not there before."""
-        return self.offspring.count > 0 or bool(self.offspring.jobs) or self.claim.awaited
+        return self.offspring.is_fertile or self.claim.awaited
 
     def done(self, ran: Ran) -> None:
         """Take over the tasks of a chunk that ended well, and how long attempts took."""
@@ -82,6 +85,35 @@ class Finished:
         self.statuses.append(status)
         self.values.append(value)
 
+    def parts(self) -> Iterator[Finished]:
+        """Yield what becomes a part of a commit each: a task that swaps values by itself, and all others together."""
+        apart = self.offspring.apart
+        if not apart:
+            yield self
+            return
+        self.offspring.apart = None
+        places = {task: place for place, task in enumerate(self.tasks)}
+        alone = [self._some([places.pop(task)], offspring) for task, offspring in apart.items()]
+        if places or self.offspring.discarded:
+            rest = self._some(list(places.values()), self.offspring)
+            rest.again, rest.later = self.again, self.later
+            yield rest
+        yield from alone
+
+    def _some(self, places: Sequence[int], offspring: Offspring) -> Finished:
+        """The outcomes of the tasks in some places."""
+        tasks = [self.tasks[place] for place in places]
+        return Finished(
+            self.claim,
+            tasks,
+            None if self.statuses is None else [self.statuses[place] for place in places],
+            None if self.values is None else [self.values[place] for place in places],
+            offspring,
+            took={task: self.took[task] for task in tasks if task in self.took},
+            attempts={task: self.attempts[task] for task in tasks if task in self.attempts},
+            seconds=self.seconds * len(tasks) / len(self.tasks),
+        )
+
 
 class Outbox:
     """The outcomes for the next commit, by token; `unsent` counts them; they came in from `since` to `latest`."""
@@ -108,9 +140,13 @@ class Outbox:
 
     def take_all(self) -> tuple[Finished, ...]:
         """All of it, for a commit."""
-        batch = tuple(self.finished.values())
+        batch = tuple(part for finished in self.finished.values() for part in finished.parts())
         self.finished, self.unsent, self.since = {}, 0, None
         return batch
+
+    def hurry(self) -> None:
+        """Let what waits be committed at once: others wait for it."""
+        self.since = -math.inf
 
     def forget(self, token: bytes) -> None:
         """Outcomes of a claim that was lost: they must not be sent."""
@@ -163,7 +199,14 @@ def part_of(finished: Finished, reserve: Reserve, now: int, exact: bool = False)
         took=finished.took,
         sets=offspring.sets or (),
         additions=_additions(offspring.jobs, reserve, now) if offspring.jobs else (),
+        swaps=_swaps(offspring.swaps, reserve, now) if offspring.swaps else (),
     )
+
+
+def _swaps(drafts: Sequence[DraftSwap], reserve: Reserve, now: int) -> list[Swap]:
+    """Swaps as they are sent: each new value has a version of its own."""
+    version = reserve(len(drafts), 0)
+    return [draft.sent(version + at if draft.is_change else 0, now) for at, draft in enumerate(drafts)]
 
 
 def _additions(jobs: Sequence[Call[Any]], reserve: Reserve, now: int) -> list[Addition]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from ramify.kernel.lost import sorted_out
 from ramify.kernel.outbox import Finished
 from ramify.model.claim import Want
 
@@ -32,6 +34,10 @@ class Flush:
     def children(self) -> int:
         """How many children it adds."""
         return sum(finished.offspring.count for finished in self.batch)
+
+    def without(self, lost: Collection[int]) -> Flush:
+        """The same without the parts that swapped values with the ends of these tasks."""
+        return Flush(tuple(sorted_out(self.batch, lost)[0]), self.want)
 
 
 @dataclass(frozen=True, slots=True)

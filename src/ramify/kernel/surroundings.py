@@ -19,6 +19,7 @@ from ramify.model.call import Call
 from ramify.model.context import ContextValue
 from ramify.model.join import Ends
 from ramify.model.mark import Mark
+from ramify.model.value import StoredValue
 from ramify.store.contract import Store
 from ramify.store.record import Record
 
@@ -156,6 +157,9 @@ class Library(Protocol):
 
     def context(self, run: int, name: str) -> ContextValue | None:
         """Return what stands in the context of a run under a name, as stored at this moment."""
+
+    def value(self, space: str, name: str) -> StoredValue | None:
+        """Return a value as stored at this moment, expired or not."""
 
     def ends(self, run: int) -> Ends:
         """How the tasks of a run ended that have ended by now."""

@@ -45,6 +45,16 @@ THROTTLED = 0.5
 #: A window older than this says nothing about now.
 STALE = 10.0
 
+# values
+
+#: How long a guest stays after it changed a value: a program that goes on to change some pays for one session.
+GUEST_STAYS = 5.0
+#: How long a guest waits for a store that is away: about as long as a start does.
+GUEST_PATIENCE = 8.0
+#: The pause of who lost a value outside of tasks, before it tries again: by chance up to so long, and so much longer
+#: each time.
+TRY_PAUSE, LONGEST_TRY_PAUSE = 0.001, 0.05
+
 # jobs
 
 #: How long one waits at most who writes next, so that those whose jobs were just written come along with more: half as
@@ -111,6 +121,9 @@ MOST_ASKED = 256
 FIRST_RESEND, LONGEST_RESEND = 0.05, 2.0
 #: How long a task waits that could not read from its store.
 STORE_PAUSE = 1.0
+#: An attempt that lost a value and took no longer than this waits for others that lost, each of them for so long at
+#: most. It is as long as outcomes wait for their commit, so several would be in the next one and lose to each other.
+QUICK_LOSS = 0.1
 #: A reaper looks after so many beats: others look too, and a look is a write.
 REAP_EVERY = 2
 #: Seconds before the end of the grace period, half of it at most, at which a stopping kernel gives up a store that does

@@ -8,13 +8,19 @@ from typing import assert_never
 
 import msgspec
 
+from ramify.errors import ValueContended
 from ramify.kernel.handler import Policy
 from ramify.kernel.holding import Holding
+from ramify.kernel.values import DraftSwap
 from ramify.kernel.work import Chunk, Dropped, Forgone, Interrupted, Postponed, Raised, Ran, Wait
 from ramify.model.call import EXPIRED, NO_EXTRA
 from ramify.model.event import UNTRIED, Status
 from ramify.model.mark import reason_value
 from ramify.model.outcome import Failure
+from ramify.model.value import MOST_TRIES
+
+#: How many values an error names.
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,18 @@ def given_up(chunks: Iterable[Chunk], unwanted: Container[int], now: float) -> I
             yield Ran(chunk, others=[(chunk.tasks[0], late)], seconds=chunk.limit or 0.0)
         elif any(task in unwanted for task in chunk.tasks):
             yield Ran(chunk, others=[(task, Interrupted()) for task in chunk.tasks])
+
+
+def contended(holding: Holding, swaps: Iterable[DraftSwap]) -> Raised:
+    """An attempt that was made again and again, because others changed the values that it read."""
+    values = [f"{name!r} of {space!r}" for (space, name), seen, *_ in swaps if seen is not None]
+    shown = ", ".join(values[:_NAMED]) + (f" and {len(values) - _NAMED} more" if len(values) > _NAMED else "")
+    text = (
+        f"others changed a value {MOST_TRIES + 1} times in a row between its read and the end of this task: {shown}. "
+        "Read it at the end of the task, or split it into several values."
+    )
+    final = not holding.handler.policy.retries_after(ValueContended)
+    return Raised(Failure.of(ValueContended(text)), final=final)
 
 
 def timed_out(policy: Policy, limit: float | None) -> Raised:

@@ -53,7 +53,12 @@ def _is_of(owner: Owner, session: Process) -> bool:
 
 
 def is_at_work(session: Process) -> bool:
-    """Return whether another process may be working on the store: not this one, and not known to be gone."""
+    """Return whether another process may be working on the store: not this one, and not known to be gone.
+
+    One that said it knows no kinds came for something else.
+    """
+    if session.kinds == ():
+        return False
     if not here.sees(session.host, session.boot, session.pids):
         return session.is_alive
     return not session.reaped and session.pid != os.getpid() and _exists(session.pid)

@@ -55,6 +55,7 @@ from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import open_store
 from ramify.testing.given import Given, Supplied, failures_of, members_of, streaming, supplied_to
+from ramify.testing.given_values import sealed_values, values_left
 
 R = TypeVar("R")
 
@@ -67,7 +68,8 @@ class Attempted(Generic[R]):
 
     `children` were yielded or spawned, in that order; `forks` are those spawned with a continuation, as `members` and
     `then`; `jobs` were enqueued by `current().enqueue`. `stopped` is the reason if it ended its run, and `context` has
-    the values it set there.
+    the values it set there. `values` are all values as it left them, by space and name, those that it was given
+    included.
     """
 
     outcome: Done | Deferred
@@ -78,6 +80,7 @@ class Attempted(Generic[R]):
     context: Mapping[str, Any]
     _value: R
     jobs: Sequence[Call[Any]] = ()
+    values: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     @property
     def result(self) -> R:
@@ -105,6 +108,7 @@ def attempt(
     broken: int | Iterable[BaseException | TaskError] = 0,
     leader: Mapping[str, Any] | None = None,
     context: Mapping[str, Any] | None = None,
+    values: Mapping[str, Mapping[str, Any]] | None = None,
     resources: Mapping[AnyResource, Any] | None = None,
 ) -> Attempted[R]:
     """Try a call once, here and now, and raise what it raises.
@@ -112,8 +116,8 @@ def attempt(
     `number` is `current().attempt`, `params` are the params of its run. `results` fill the `Stream` of a task that
     waits for others, or the places of its references; `broken` is how many of those did not end as done, or the error
     of each. A parameter that is a `Stream` may be given one: `attempt(total.of(Stream.of([1, 2])))`. `leader` is what
-    `current().leader.get(key)` finds, `context` has the values that other tasks have set in its run, and `resources`
-    replace resources without opening any.
+    `current().leader.get(key)` finds, `context` has the values that other tasks have set in its run, `values` those of
+    the store by space and name, and `resources` replace resources without opening any.
     """
     handler = handler_of(call)
     if handler.calling.is_async:
@@ -130,7 +134,8 @@ def attempt(
     else:
         members = members_of(call, handler, results, failures)
     with overridden(resources):
-        return copy_context().run(_attempt, call, handler, number, params, members, leader, context, supplied)
+        run = copy_context().run
+        return run(_attempt, call, handler, number, params, members, leader, context, values, supplied)
 
 
 async def aattempt(
@@ -142,6 +147,7 @@ async def aattempt(
     broken: int | Iterable[BaseException | TaskError] = 0,
     leader: Mapping[str, Any] | None = None,
     context: Mapping[str, Any] | None = None,
+    values: Mapping[str, Mapping[str, Any]] | None = None,
     resources: Mapping[AnyResource, Any] | None = None,
 ) -> Attempted[R]:
     """Do `attempt` in an async test, whose event loop keeps running; the function runs in a thread beside it."""
@@ -149,7 +155,7 @@ async def aattempt(
     def here() -> Attempted[R]:
         return attempt(
             call, number=number, params=params, results=results, broken=broken, leader=leader, context=context,
-            resources=resources,
+            values=values, resources=resources,
         )  # fmt: skip
 
     return await asyncio.to_thread(here)
@@ -192,6 +198,7 @@ def _attempt(
     members: Ready[Any] | None,
     leader: Mapping[str, Any] | None,
     context: Mapping[str, Any] | None,
+    values: Mapping[str, Mapping[str, Any]] | None,
     supplied: Supplied | None,
 ) -> Attempted[R]:
     settings, over = Settings(), threading.Event()
@@ -200,7 +207,8 @@ def _attempt(
     sender.enter()
     claim = _claim(store, sender, call, params)
     streams = {} if supplied is None else supplied.streams
-    library = Given(store, handler, streams if members is None else {claim.tasks[0]: members}, leader, context)
+    given = sealed_values(values)
+    library = Given(store, handler, streams if members is None else {claim.tasks[0]: members}, leader, context, given)
     if members is not None:
         claim = _as_continuation(claim, *members.sizes())
     elif supplied is not None:
@@ -217,15 +225,16 @@ def _attempt(
     value = ran.values[0] if ran.values else None
     stopped = store.reads.run(claim.run).reason
     if raised and isinstance(raised[0], Defer):
-        deferred = Deferred(raised[0].seconds)
-        return Attempted(deferred, (), (), notes.rest(), stopped, {}, handler.signature.decode_result(None))
+        deferred, left = Deferred(raised[0].seconds), values_left(given, ())
+        return Attempted(deferred, (), (), notes.rest(), stopped, {}, handler.signature.decode_result(None), (), left)
     if not ran.done:
         raise asyncio.CancelledError(f"{call!r} was cancelled while it ran")
     result = handler.signature.decode_result(value)
-    forks = [fork for fork in ran.offspring.forks if isinstance(fork, Fork)]
-    was_set = {new.name: _anything.read(new.value) for new in ran.offspring.sets or ()}
-    jobs = ran.offspring.jobs
-    return Attempted(Done(value), seen, forks, notes.rest(), stopped, was_set, result, jobs)
+    made = (ran.offspring.apart or {}).get(claim.tasks[0], ran.offspring)
+    forks = [fork for fork in made.forks if isinstance(fork, Fork)]
+    was_set = {new.name: _anything.read(new.value) for new in made.sets or ()}
+    left = values_left(given, made.swaps)
+    return Attempted(Done(value), seen, forks, notes.rest(), stopped, was_set, result, made.jobs, left)
 
 
 def _claim(store: Store, sender: Sender, call: Call[Any], params: object) -> Claim:

@@ -23,6 +23,7 @@ from ramify.model.context import ContextValue
 from ramify.model.join import Gathered, Rule
 from ramify.model.outcome import TaskError
 from ramify.model.reference import Reference
+from ramify.model.value import Key, StoredValue
 from ramify.store.contract import Store
 
 R = TypeVar("R")
@@ -38,8 +39,10 @@ class Given(StoreLibrary):
         streams: Mapping[int, Ready[Any]],
         leader: Mapping[str, Any] | None,
         context: Mapping[str, Any] | None,
+        values: Mapping[Key, StoredValue],
     ) -> None:
         super().__init__(store, {handler.kind: handler})
+        self._values = values
         self._leader = leader
         self._context = {name: sealed(name, value) for name, value in (context or {}).items()}
         self._streams = streams
@@ -58,6 +61,10 @@ class Given(StoreLibrary):
     def context(self, run: int, name: str) -> ContextValue | None:
         """Return what others have set, as the test gave it."""
         return ContextValue(name, self._context[name], 0, 0, 0) if name in self._context else None
+
+    def value(self, space: str, name: str) -> StoredValue | None:
+        """Return what the store has, as the test gave it."""
+        return self._values.get((space, name))
 
     def members(self, join: int, of: Any, first: int = 0, size: int | None = None) -> Stream[Any]:
         """The results it waited for, as the test gave them, on the way that results take."""

@@ -101,7 +101,8 @@ def _apply(
         other = entries.opened_for(tables, each, len(tables.commits) - 1, now)
         for tasks in each.tasks:
             adding.add(tables, other, tasks, 0, process, now)
-    for first in part.discard:
+    # The part before may have ended the last task of the claim: then what it staged is garbage by now.
+    for first in part.discard if part.token in tables.tokens else ():
         adding.discard(adding.staged(tables, first, part.token))
     for first in part.publish:
         arrivals += adding.publish(tables, run, adding.staged(tables, first, part.token), process, now)

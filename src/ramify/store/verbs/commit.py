@@ -37,7 +37,7 @@ from ramify.store.verbs.claim import Claiming, Outcome, after_again, after_takin
 from ramify.store.verbs.keys import Keys
 from ramify.store.verbs.opening import Opening, may_open
 from ramify.store.verbs.stamps import answered
-from ramify.store.verbs.values import Values
+from ramify.store.verbs.values import SwappedValues
 
 #: The most tasks of a part whose events are written together with those of others: more are worth a statement.
 NARROW = 16
@@ -132,7 +132,7 @@ def _swapped(
     guarded: list[tuple[SegmentRow, Part]], loaded: Loaded, changes: Changes
 ) -> tuple[list[tuple[SegmentRow, Part]], tuple[int, ...]]:
     """Swap values in the order of the parts; the parts that are applied, and the tasks of those that lost a swap."""
-    values = Values(loaded, changes)
+    values = SwappedValues(loaded, changes)
     applied: list[tuple[SegmentRow, Part]] = []
     lost: list[int] = []
     for row, part in guarded:

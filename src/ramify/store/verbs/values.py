@@ -15,7 +15,7 @@ from ramify.store.tables import Ask, Loaded, Tables
 from ramify.store.verbs.stamps import answered
 
 
-class Values:
+class SwappedValues:
     """The values of a verb, as its swaps leave them."""
 
     def __init__(self, loaded: Loaded, changes: Changes) -> None:
@@ -38,7 +38,7 @@ def swap(tables: Tables, stamp: Stamp, swaps: Sequence[Swap], now: int) -> bool:
     if (again := answered(loaded.session, stamp, "swap")) is not None:
         return again.done
     changes = Changes(stamp.process, stamp.n, now)
-    done = Values(loaded, changes).swap(swaps)
+    done = SwappedValues(loaded, changes).swap(swaps)
     changes.answer = Answer("swap", done=done)
     tables.write(changes)
     return done

@@ -266,6 +266,23 @@ def parts_swap_in_their_order_and_may_share_a_token(house: House) -> None:
 
 
 @case("commit")
+def a_part_that_discards_may_follow_the_one_that_ended_its_claim(house: House) -> None:
+    run, worker, claim = _claimed(house, 2)
+    one, two = claim.tasks
+    staged = [house.tasks(3), house.tasks(2)]
+    assert worker.stage(claim, *staged)
+    answer = worker.commit(
+        _part(claim, one, _set(house, "a", b"1")),
+        _part(claim, two, _set(house, "b", b"1")),
+        Part(claim.token, [], discard=[tasks.first for tasks in staged]),
+    )
+    assert (answer.lost, answer.refused) == ((), ())
+    assert house.count(run, Status.DONE) == 2
+    assert house.settle(run).state is RunState.DONE
+    assert (house.store.vacuum().tasks, house.store.vacuum().tasks) == (5, 0)
+
+
+@case("commit")
 def a_lost_part_does_not_hold_up_the_others_nor_the_next_claim(house: House) -> None:
     run = house.any_run(house.tasks(1, lane="a"), house.tasks(1, lane="b"), house.tasks(1, lane="c"))
     worker = house.worker()
