@@ -216,7 +216,7 @@ def test_a_loss_of_a_claim_that_is_gone_changes_nothing() -> None:
     bring(made, swapped(lease(made)))
     batch = flush(made.step(0.0))
     made.reaped()
-    made.entered(1.0)
+    made.entered(Beat(), 1.0)
     made.committed(batch, Committed(0, lost=(100,)), 1.0)
     assert (made.holdings, made.outbox.finished) == ({}, {})
 
@@ -299,7 +299,7 @@ def test_a_refused_part_is_no_loss() -> None:
 
 def test_who_works_until_nothing_is_left_does_not_stop_while_one_that_lost_can_be_tried() -> None:
     made = Core({"work": handler()}, Settings(threads=0, until_idle=True), lambda: 0.5)
-    made.entered(0.0)
+    made.entered(Beat(), 0.0)
     made.claimed(Claimed((claim(3),)), 0.0)
     assert len(tried(made, 101, 102)) == 3
     assert made.leases.waiting_tasks == 1

@@ -50,7 +50,7 @@ class AsksOneByOne(MemoryStore):
 
     def __init__(self, *given: object) -> None:
         super().__init__(*given)  # type: ignore[arg-type]
-        self.reads = OneByOne(self._tables)
+        self.reads = OneByOne(self._tables, self._clock)
 
 
 @caught_by("wait: wait does nothing but wait")
