@@ -29,6 +29,9 @@ from tools.tree import Finding, files, name_of
 REGISTRY = "tools/mutants"
 LIMIT = 60.0
 
+# Without a bug, all tests of a file that mutants name by themselves run together.
+LIMIT_TOGETHER = 600.0
+
 # A planted hang must fail as a test well before the whole selection runs out of time.
 TEST_LIMIT = 30
 
@@ -53,9 +56,10 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one selection of tests: which failed, or why nothing can be said."""
+    """What became of one selection of tests: which failed and which passed, or why nothing can be said."""
 
     failed: tuple[str, ...]
+    passed: tuple[str, ...]
     trouble: str | None
     seconds: float
 
@@ -94,7 +98,7 @@ def _misfits(root: Path, mutant: Mutant, names: set[str]) -> Iterator[str]:
     if not mutant.tests:
         yield "it names no tests"
     for selection in mutant.tests:
-        if not (root / selection.split("::")[0]).exists():
+        if not (root / _file_of(selection)).exists():
             yield f"{selection} does not exist"
 
 
@@ -132,7 +136,7 @@ def run_tests(tree: Path, tests: Sequence[str], limit: float = LIMIT) -> Verdict
     try:
         code = process.wait(timeout=limit)
     except subprocess.TimeoutExpired:
-        return Verdict((), f"the tests took over {limit:.0f} s", time.monotonic() - begun)
+        return Verdict((), (), f"the tests took over {limit:.0f} s", time.monotonic() - begun)
     finally:
         _end_group(process)
     return _read_verdict(reports, code, printed.read_text(errors="replace"), time.monotonic() - begun)
@@ -146,7 +150,11 @@ def _passing(tests: Sequence[str], failed: Sequence[str]) -> Sequence[str]:
     """The selections that did not notice: each of them by itself, or all if some are files and nothing failed."""
     if not _are_single(tests):
         return () if failed else tests
-    return [test for test in tests if not any(name == test or name.startswith(f"{test}[") for name in failed)]
+    return [test for test in tests if not _is_among(test, failed)]
+
+
+def _is_among(test: str, names: Sequence[str]) -> bool:
+    return any(name == test or name.startswith(f"{test}[") for name in names)
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -159,25 +167,23 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 def _read_verdict(reports: Path, code: int, printed: str, seconds: float) -> Verdict:
     lines = [line for page in reports.glob("*.json") for line in json.loads(page.read_text(encoding="utf-8"))["tests"]]
     failed = tuple(line["name"] for line in lines if line["outcome"] == "failed")
-    passed = [line for line in lines if line["outcome"] == "passed"]
+    passed = tuple(line["name"] for line in lines if line["outcome"] == "passed")
     trouble = None
     if not failed and (code != 0 or not passed):
         last = [text for text in printed.splitlines() if text.strip()][-1:]
         trouble = f"no test ran to its end (pytest answered {code}: {''.join(last)})"
-    return Verdict(failed, trouble, seconds)
+    return Verdict(failed, passed, trouble, seconds)
 
 
 def judge(root: Path, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool, str, float]]:
     """Try each mutant in a copy of its own and say whether it was caught, by what, and how long it took."""
-    sound: dict[tuple[str, ...], str | None] = {}
+    sound = _Sound(root, mutants)
     for mutant in mutants:
+        reason = sound.why_not(mutant.tests)
+        if reason is not None:
+            yield mutant, False, f"BROKEN: without the bug, {reason}", 0.0
+            continue
         with tempfile.TemporaryDirectory(prefix="ramify-mutants-") as folder:
-            if mutant.tests not in sound:
-                sound[mutant.tests] = _why_unsound(root, Path(folder) / "sound", mutant.tests)
-            reason = sound[mutant.tests]
-            if reason is not None:
-                yield mutant, False, f"BROKEN: without the bug, {reason}", 0.0
-                continue
             tree = Path(folder) / "planted"
             copy_tree(root, tree)
             plant(tree, mutant)
@@ -190,10 +196,39 @@ def judge(root: Path, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool,
             yield mutant, True, f"caught by {verdict.failed[0].rpartition('::')[2]}", verdict.seconds
 
 
-def _why_unsound(root: Path, tree: Path, tests: Sequence[str]) -> str | None:
-    copy_tree(root, tree)
-    verdict = run_tests(tree, tests)
-    return verdict.trouble or (f"{verdict.failed[0]} fails" if verdict.failed else None)
+class _Sound:
+    """What tests come to without a bug. Those named by themselves run once, with all others of their file; when that
+    does not show that they pass, they run alone.
+    """
+
+    def __init__(self, root: Path, mutants: Sequence[Mutant]) -> None:
+        self._root = root
+        self._known: dict[tuple[str, ...], Verdict] = {}
+        self._alike: dict[str, list[str]] = {}
+        for test in sorted({test for mutant in mutants for test in mutant.tests if "::" in test}):
+            self._alike.setdefault(_file_of(test), []).append(test)
+
+    def why_not(self, tests: tuple[str, ...]) -> str | None:
+        """Return why nothing can be said with these tests; None when they pass."""
+        if _are_single(tests) and all(map(self._passes_with_others, tests)):
+            return None
+        verdict = self._run(tests, LIMIT)
+        return verdict.trouble or (f"{verdict.failed[0]} fails" if verdict.failed else None)
+
+    def _passes_with_others(self, test: str) -> bool:
+        verdict = self._run(tuple(self._alike[_file_of(test)]), LIMIT_TOGETHER)
+        return _is_among(test, verdict.passed) and not _is_among(test, verdict.failed)
+
+    def _run(self, tests: tuple[str, ...], limit: float) -> Verdict:
+        if tests not in self._known:
+            with tempfile.TemporaryDirectory(prefix="ramify-sound-") as folder:
+                copy_tree(self._root, Path(folder))
+                self._known[tests] = run_tests(Path(folder), tests, limit)
+        return self._known[tests]
+
+
+def _file_of(test: str) -> str:
+    return test.split("::")[0]
 
 
 def main(root: Path, arguments: Sequence[str]) -> int:

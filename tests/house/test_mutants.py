@@ -93,6 +93,32 @@ def test_each_test_that_is_named_by_itself_must_notice(root: Path) -> None:
     ]
 
 
+def test_without_the_bug_the_tests_of_a_file_run_together_once(root: Path) -> None:
+    """Each test notes that it ran: without a bug one after the other in one process, with it one in each."""
+    notes = root.parent / "notes"
+    head = [
+        '"""Sums."""', "import os", "from ramify.sums import add", "def note(name):",
+        f'    with open({str(notes)!r}, "a") as page:', '        page.write(f"{os.getpid()} {name}\\n")', "",
+    ]  # fmt: skip
+    both = "".join(f'\n\ndef test_{name}() -> None:\n    note("{name}")\n    assert add(2, 2) == 4\n' for name in "ab")
+    (root / "tests/test_sums.py").write_text("\n".join(head) + both)
+    mutants = register(root, *(mutant(name=name, tests=[f"tests/test_sums.py::test_{name}"]) for name in "ab"))
+    assert [caught for _, caught, _, _ in judge(root, mutants)] == [True, True]
+    ran = [line.split() for line in notes.read_text().splitlines()]
+    assert [name for _, name in ran] == ["a", "b", "a", "b"]
+    assert len({process for process, _ in ran}) == 3
+
+
+def test_a_test_that_is_broken_without_the_bug_breaks_no_mutant_of_others(root: Path) -> None:
+    skipped = '\n\n@pytest.mark.skip("later")\ndef test_later() -> None:\n    assert add(2, 2) == 4\n'
+    (root / "tests/test_sums.py").write_text(TEST.replace("from", "import pytest\nfrom", 1) + skipped)
+    names = ["test_two_and_two_make_four", "test_later", "test_gone"]
+    mutants = register(root, *(mutant(name=name, tests=[f"tests/test_sums.py::{name}"]) for name in names))
+    told = [text for _, _, text, _ in judge(root, mutants)]
+    assert told[0] == "caught by test_two_and_two_make_four"
+    assert all(text.startswith("BROKEN: without the bug, no test ran") for text in told[1:])
+
+
 def test_of_a_file_one_test_that_notices_is_enough(root: Path) -> None:
     blind = "\n\ndef test_sums_are_numbers() -> None:\n    assert add(2, 2) is not None\n"
     (root / "tests/test_sums.py").write_text(TEST + blind)
