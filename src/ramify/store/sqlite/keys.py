@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 
 import apsw
 
-from ramify.model.event import Status
-from ramify.model.key import Hold, digests, end_of, kept_until, scope
+from ramify.model.key import Hold, digests, end_of, scope
 from ramify.model.segment import MASK_WIDTH
 from ramify.store.rows import SpanRow
-from ramify.store.sqlite import bulk, once, rows
+from ramify.store.sqlite import bulk, once
 from ramify.store.sqlite.file.db import Db
 
 #: Who holds the offered digest `value` now.
@@ -28,8 +27,6 @@ FORGET_RUN = (
 )
 KEYS_OF_RANGE = "SELECT id, key FROM task WHERE id BETWEEN ? AND ? AND key IS NOT NULL"
 KEYS_OF = "SELECT id, key FROM carray(?) AS ended CROSS JOIN task ON task.id = ended.value WHERE key IS NOT NULL"
-FREE = "DELETE FROM key WHERE digest = ? AND task = ?"
-EXPIRE = "UPDATE key SET expires = ? WHERE digest = ? AND task = ?"
 
 
 def take_staged(db: Db, span: SpanRow, now: int) -> dict[int, int]:
@@ -79,38 +76,6 @@ def holders(db: Db, hold: Hold, run: int, kind: str, keys: Iterable[bytes | None
 def find(db: Db, hold: Hold, names: Sequence[bytes], now: int) -> Sequence[int | None]:
     """The task that holds each of these digests now; they come in their order."""
     return once.find(db, names) if hold is Hold.ONCE else bulk.look_up(db, HELD, names, now)
-
-
-def release(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int) -> None:
-    """Free the keys of tasks that ended, or let them expire, as their hold says."""
-    if not span.keyed or span.hold in (Hold.LABEL, Hold.ONCE):
-        return
-    if not (status_of := dict(ended)):
-        return
-    found = db.execute(KEYS_OF, (rows.ids(sorted(status_of)),)).fetchall()
-    names = digests(span.hold, span.run, span.kind, (key for _, key in found))
-    until = [kept_until(span.keep, status_of[task], now) for task, _ in found]
-    theirs = sorted((name, task, end) for name, (task, _), end in zip(names, found, until, strict=True))
-    db.executemany(FREE, ((name, task) for name, task, end in theirs if end == now))
-    db.executemany(EXPIRE, ((end, name, task) for name, task, end in theirs if end != now))
-
-
-def taken_by(db: Db, span: SpanRow, tasks: Sequence[int], now: int) -> dict[int, int]:
-    """Return those of some tasks of a span whose key another task holds now, with that one."""
-    if not span.keyed or span.hold is Hold.LABEL:
-        return {}
-    found = db.execute(KEYS_OF, (rows.ids(tasks),)).fetchall()
-    held = holders(db, span.hold, span.run, span.kind, (key for _, key in found), now)
-    return {task: held[key] for task, key in found if held.get(key, task) != task}
-
-
-def retake(db: Db, span: SpanRow, tasks: Sequence[int]) -> None:
-    """Take the keys again for reopened tasks of a span."""
-    if span.keyed and span.hold not in (Hold.LABEL, Hold.ONCE):
-        found = db.execute(KEYS_OF, (rows.ids(tasks),)).fetchall()
-        names = digests(span.hold, span.run, span.kind, (key for _, key in found))
-        theirs = sorted(zip(names, (task for task, _ in found), strict=True))
-        db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", theirs)
 
 
 def free(db: Db, span: SpanRow, first: int, last: int) -> None:

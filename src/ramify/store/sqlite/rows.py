@@ -200,11 +200,6 @@ def covering(db: Db, task: int) -> SegmentRow | None:
     return wide[0] if wide and wide[0].covers(task) else None
 
 
-def drop(db: Db, row: SegmentRow) -> None:
-    """Remove a row that stands for nothing any more."""
-    db.execute("DELETE FROM segment WHERE id = ?", (row.id,))
-
-
 def add_marks(db: Db, marks: Iterable[Mark]) -> None:
     """Leave marks."""
     db.executemany("INSERT INTO mark VALUES (?,?,?,?,?,?,?)", (msgspec.structs.astuple(mark) for mark in marks))
