@@ -76,6 +76,13 @@ def clip(letters: Stream[str], sep: str) -> str:
 
 
 @engine.task
+def sell(who: str) -> int:
+    """Take a stamp from those of somebody, which all jobs share; how many are left."""
+    trace.append(who)
+    return current().values("stamps", int).update(who, lambda left: left - 1, default=0)
+
+
+@engine.task
 async def vigil(name: str) -> None:
     """Run until somebody cancels it."""
     trace.append(name)

@@ -26,6 +26,7 @@ from ramify.kernel.tuning import (
     CHOSEN_THREADS,
     FIRST_COROUTINES,
     FIRST_THREADS,
+    GUEST_STAYS,
     LONGEST_REST,
 )
 from ramify.model.blame import RAN_APART
@@ -33,6 +34,7 @@ from ramify.model.codec.limits import MAX_BYTES
 from ramify.model.event import Status
 from ramify.model.policy import LEVELS, SECOND, rank_of
 from ramify.model.run import Order
+from ramify.model.value import MAX_VALUE, MOST_TRIES
 from ramify.shapes.cron.declaration import KEEP, PUNCTUAL
 from ramify.shapes.launch import LONGEST_LOOK, look_again_after
 from ramify.shapes.pipeline.steps import Steps
@@ -122,6 +124,9 @@ EXPECTED: dict[str, tuple[str, list[str]]] = {
         [],
     ),
     "arguments and results": (f"{MAX_BYTES / 2**20:g} MiB", []),
+    "a [value](../guides/values.md) of a space": (f"{MAX_VALUE / 2**10:g} KiB", []),
+    "tries of a change": (f"{MOST_TRIES + 1}", []),
+    "a program's session": (f"{GUEST_STAYS:g} s", []),
     "`--max-age`": ("none" if default_of(Engine.health, "max_age") is None else "", []),
     "`--min-workers`": (f"{option_of(health, 'min_workers')}", []),
 }

@@ -118,3 +118,26 @@ def test_what_tasks_set_stays_in_order_and_goes_with_what_came_to_nothing() -> N
     assert (offspring.sets, other.sets) == ([first, second, third], [second, third])
     assert offspring.undone().sets is None
     assert offspring.count == 0
+
+
+def test_what_comes_of_tasks_that_swap_values_is_kept_apart() -> None:
+    chunk, claim = Offspring(), Offspring(discarded=[1])
+    for task, ranges in ((1, [100]), (2, [200, 300])):
+        own = chunk.set_apart(task)
+        own.add(task, [call(10)])
+        own.publish(ranges, 5)
+    assert chunk.set_apart(1) is (chunk.apart or {})[1]
+    claim.extend(chunk)
+    claim.extend(Offspring())
+    assert (claim.broods, claim.published, claim.staged) == ({}, [], 0)
+    assert (claim.count, claim.is_fertile) == (12, True)
+    undone = claim.undone()
+    assert (undone.discarded, undone.apart, undone.count, undone.is_fertile) == ([1, 100, 200, 300], None, 0, False)
+
+
+def test_jobs_of_a_task_that_swaps_values_may_be_there_once_it_is_committed() -> None:
+    offspring = Offspring()
+    offspring.set_apart(1)
+    assert not offspring.is_fertile
+    offspring.set_apart(2).jobs.append(call(10))
+    assert offspring.is_fertile

@@ -5,6 +5,7 @@ What is checked while the story is told (one end each, children exactly once) is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,15 @@ class _Judge:
                 yield from self._node(node)
         for at, run in enumerate(self._world.runs):
             yield from self._run(at, run)
+        yield from self._counters()
+
+    def _counters(self) -> Iterator[str]:
+        """Each task that is done has added one, and no attempt that came to nothing has."""
+        done = [node for node in self._nodes if self._status.get(node.number) is Status.DONE and node.counter]
+        wanted = Counter(node.counter for node in done)
+        found = {each.name: int(each.value) for each in self._world.store.reads.values(space="counter")}
+        if found != wanted:
+            yield f"the counters are {found} instead of {dict(wanted)}"
 
     def _node(self, node: Node) -> Iterator[str]:
         number = node.number

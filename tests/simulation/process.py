@@ -25,6 +25,7 @@ from ramify.kernel.settings import Settings
 from ramify.kernel.steps import Flush, PutBack, Step
 from ramify.kernel.work import Chunk, Ran
 from ramify.model.claim import Claimed
+from ramify.model.commit import Committed
 from ramify.model.process import Stamp
 from ramify.store.contract import Beat, Store
 from ramify.store.record import told
@@ -205,6 +206,9 @@ class Process:
         self.world.watch.began(self, task)
         if node.sets:
             current().context.set(node.sets, number)
+        if node.counter and number % 3 == 0:
+            # What is read early is more often changed by others before it is committed.
+            current().values("counter", int).get(node.counter)
         return node, act, 3 * timeout if act is Act.SLOW and timeout is not None else node.seconds
 
     def _ended(self, node: Node, act: Act) -> int | None:
@@ -220,6 +224,8 @@ class Process:
             case _:
                 pass
         nodes, me = self.world.tree.nodes, current()
+        if node.counter:
+            me.values("counter", int).update(node.counter, lambda number: number + 1, default=0)
         if node.children:
             me.spawn(*(nodes[child].call for child in node.children))
         for split in node.splits:
@@ -308,8 +314,10 @@ class _Spy:
         for claim in answer.claims:
             self._process.claimed_at[claim.token] = self._process.world.now
 
-    def _committed(self, *_: object) -> None:
+    def _committed(self, _: None, batch: object, answer: Committed, *rest: object) -> None:
         self._process.in_flight = ()
+        if answer.lost:
+            self._process.world.tell("LOST by", self._process, answer.lost)
 
     def _stop(self, _: None, now: float, patience: float | None = None) -> None:
         # Who ends itself because of a cancel lets others finish, however long they take.

@@ -18,12 +18,12 @@ import pytest
 
 from ramify.model.join import Rule
 from tests.simulation.watch import Violation
-from tests.simulation.world import LINKED, World
+from tests.simulation.world import LINKED, SHARING, World
 
 #: Stories in one test, so that a failure is near and a hang is found: 8 of them and the first 200 are 1,000 in all.
 BATCH, LARGE_BATCH = 50, 250
-#: In half of them roots wait for each other.
-SEEDS = 2 * LINKED
+#: In half of them roots wait for each other, and in half of both tasks share values.
+SEEDS = 2 * SHARING
 KNOWN = [int(line) for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines() if line[:1] != "#"]
 
 
@@ -81,7 +81,15 @@ def test_in_stories_of_the_second_half_branches_grow_inside_of_branches() -> Non
     assert nested > 20
 
 
-@pytest.mark.parametrize("seed_number", [15, 31, LINKED + 17])
+def test_in_stories_of_the_last_half_tasks_that_share_a_value_lose_it_and_run_again() -> None:
+    lines: list[str] = []
+    for number in range(30):
+        World(SHARING + number, lines.append).live()
+    assert sum("LOST by" in line for line in lines) > 50
+    assert not any(node.counter for node in World(SHARING - 1).tree.nodes)
+
+
+@pytest.mark.parametrize("seed_number", [15, 31, LINKED + 17, SHARING + 5])
 def test_a_story_is_told_the_same_way_every_time(seed_number: int) -> None:
     told: list[list[str]] = [[], []]
     for lines in told:

@@ -95,6 +95,8 @@ class Node:
     grown: tuple[int, ...] = ()
     waits: tuple[int, ...] = ()
     rule: Rule = Rule.ALL_DONE
+    #: The value that it adds one to with its end, if any, which tasks of all runs share.
+    counter: str | None = None
 
     @property
     def sets(self) -> str | None:
@@ -171,6 +173,7 @@ class Tree:
         size: int,
         killers: int,
         linked: bool = False,
+        sharing: bool = False,
     ) -> None:
         self._chance = chance
         self._handlers = handlers
@@ -199,6 +202,10 @@ class Tree:
         leaves = [node for node in self.nodes if not (node.children or node.splits or node.grown)]
         for node in chance.sample(leaves, min(killers, len(leaves))):
             node.script, node.end, node.value = (), chance.choice((Act.KILL, Act.KILL, Act.KILL_LATER)), None
+        if sharing:
+            counters = chance.choice((1, 2, 5))
+            for node in chance.sample(self.nodes, len(self.nodes) // 2):
+                node.counter = f"{node.number % counters}"
 
     def _link(self, roots: list[Node]) -> None:
         """Let each wait for some of those before it."""

@@ -204,7 +204,9 @@ class Watch:
 
     def _holdings(self, process: Process, out: dict[bytes, int]) -> None:
         core = process.core
-        under_way = {finished.claim.token: len(finished.tasks) for finished in process.in_flight}
+        under_way: Counter[bytes] = Counter()
+        for finished in process.in_flight:
+            under_way[finished.claim.token] += len(finished.tasks)
         for token, holding in core.holdings.items():
             if not holding.adds_up():
                 raise Violation(f"a holding of {process} does not add up: {_shown(holding)}")
@@ -212,7 +214,7 @@ class Watch:
                 raise Violation(
                     f"a holding of {process} says {holding.leased} are leased; there are {out.get(token, 0)}"
                 )
-            unsent = under_way.get(token, 0) + (
+            unsent = under_way[token] + (
                 len(core.outbox.finished[token].tasks) if token in core.outbox.finished else 0
             )
             if holding.unsent != unsent:

@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 #: In stories with these numbers roots wait for each other, as the nodes of a DAG do.
 LINKED = 2**40
+#: From here on it is as before, and tasks change values that all of them share.
+SHARING = 2 * LINKED
 #: More turns than this and the run will never end: somebody does nothing over and over.
 MOST_TURNS = 150_000
 
@@ -53,7 +55,10 @@ class World:
         self.faults = set(self.weather.faults)
         self.handlers = handlers_of(chance, self.weather.killers > 0, attempt, attempt_woven)
         weather = self.weather
-        self.tree = Tree(chance, self.handlers, weather.runs, weather.size, weather.killers, linked=seed >= LINKED)
+        self.tree = Tree(
+            chance, self.handlers, weather.runs, weather.size, weather.killers,
+            linked=seed % SHARING >= LINKED, sharing=seed >= SHARING,
+        )  # fmt: skip
         self.now = 0.0
         self.turns = 0
         self.clock = FakeClock()

@@ -383,8 +383,8 @@ class Core:
         if holding is None:
             return
         holding.unsent -= 1
-        if (undone := finished.offspring.undone()).discarded:
-            # CRASH: staged pieces that were not discarded yet -> garbage, as after any attempt that did not end.
+        if (undone := finished.offspring.undone()).discarded and not holding.closing:
+            # CRASH: staged pieces that were not discarded yet -> garbage, as of any claim that goes back or is reaped.
             self._finished(holding, now).offspring.extend(undone)
         if not self._lost.add(holding, finished):
             self._judge(holding, self._finished(holding, now), task, contended(holding, finished.offspring.swaps))
