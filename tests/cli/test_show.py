@@ -93,6 +93,13 @@ def test_a_run_is_shown_by_levels(desk: Desk, engine: Engine) -> None:
     assert "1 failed, 3 done · map of half · after numbers" in table[2]
 
 
+def test_a_run_with_a_name_of_its_own_is_shown_with_that_of_its_definition(desk: Desk, engine: Engine) -> None:
+    run = etl(engine, name="nightly")
+    assert desk.out("show", "nightly").splitlines()[1] == "  etl · 3 nodes in 3 levels: 3 done"
+    assert [found["definition"] for found in desk.json("status", "nightly")] == ["etl"]
+    assert [(found["run"], found["definition"]) for found in desk.json("runs")] == [(run, "etl")]
+
+
 def test_without_an_argument_the_present_run_is_shown(desk: Desk, engine: Engine) -> None:
     etl(engine)
     assert desk.out("show") == desk.out("show", "etl")
@@ -342,7 +349,7 @@ def test_a_pipeline_is_shown_with_its_branches_in_every_form(desk: Desk, folder:
         bench.drain(raising=False)
         shown = desk.out("show", "o-17")
         lines = [line.strip() for line in shown.splitlines()]
-        assert lines[1] == "3 nodes in 3 levels: 1 waiting, 1 running, 1 done"
+        assert lines[1] == "order · 3 nodes in 3 levels: 1 waiting, 1 running, 1 done"
         at = next(number for number, line in enumerate(lines) if line.startswith("2  pack "))
         assert "1 failed, 2 waiting · branches of pack, dock, load" in lines[at]
         assert [line.split()[:2] for line in lines[at + 1 : at + 4]] == [

@@ -66,6 +66,7 @@ def said(engine: Engine) -> list[str]:
 def test_a_run_grows_to_its_end(engine: Engine, threads: int | None, order: str) -> None:
     run = engine.run(tree.of("a", 3), name="t", order=order, threads=threads)  # type: ignore[arg-type]
     assert (run.state, run.phase, run.name, run.begun) == (RunState.DONE, Phase.EXHAUSTED, "t", How.NEW)
+    assert run.definition is None
     assert (run.counts.added, run.counts.done, run.counts.pending) == (TREE, TREE, 0)
     assert sorted(run.results()) == sorted([1] + [2] * 3 + [3] * 9 + [4] * 27)
     assert run.round == (3 if order == "rounds" else 0)

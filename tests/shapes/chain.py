@@ -33,6 +33,10 @@ class Chain:
         return (*self.steps, self.at_the_end)
 
     @property
+    def name(self) -> None:
+        """None: it is written down nowhere."""
+
+    @property
     def order(self) -> Order:
         return Order.ROUNDS
 

@@ -62,6 +62,10 @@ class Graph:
         return Nodes(range(len(self.calls) - len(calls), len(self.calls)))
 
     @property
+    def name(self) -> None:
+        """None: it is written down nowhere."""
+
+    @property
     def order(self) -> Order:
         return Order.ROUNDS
 

@@ -166,6 +166,7 @@ def test_a_part_of_a_dag_takes_the_results_of_others_as_given(here: Engine) -> N
     assert result_of("total", only=["twice", "total"], given=whole) == 120
     assert result_of("total", upto=summed, given={"numbers": [5]}) == 100
     assert list(result_of("twice", upto="twice")) == [20, 40, 60]  # type: ignore[call-overload]
+    assert {run.definition for run in here.runs()} == {dag.name}
     assert result_of("words", given={"numbers": []}) == "0 in all"
 
 

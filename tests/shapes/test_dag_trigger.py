@@ -46,6 +46,7 @@ def test_a_run_is_started_with_params_and_results_when_all_nodes_have_ended(both
     assert run["trigger:report"].result == started.id
     assert list(started.results()) == ["2026-01-05/7"], "the run that was started is worked on as well"
     assert (run.state, started.state) == (RunState.DONE, RunState.DONE)
+    assert (run.definition, started.definition) == ("etl", "report")
     assert states(run) == {"rows": "done", "trigger:report": "done"}
 
 

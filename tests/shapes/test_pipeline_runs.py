@@ -165,6 +165,7 @@ def ends(done: Run[Any], how: str) -> set[str]:
 def test_a_chain_hands_each_result_on(both: Engine) -> None:
     done = run(both, steps(one).chain(more).chain(more), 3)
     assert (done.state, last(done, "more")) == (RunState.DONE, [4, 5])
+    assert (done.name, done.definition) == (None, "p")
 
 
 def test_combine_gets_a_list_in_the_order_of_definition_and_a_dict_by_names(both: Engine) -> None:

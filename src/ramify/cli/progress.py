@@ -20,6 +20,7 @@ def as_json(status: RunStatus, pace: Pace) -> dict[str, Any]:
         "name": run.name,
         "generation": run.generation,
         "shape": run.shape,
+        "definition": run.definition,
         "began_with": run.shown,
         "max_running": run.max_running,
         "max_tasks": run.max_tasks,

@@ -76,6 +76,11 @@ class Run(Generic[R_co]):
         return self._stored.name
 
     @property
+    def definition(self) -> str | None:
+        """The name of the DAG or the pipeline it is a run of; None if it runs plain calls."""
+        return self._stored.definition
+
+    @property
     def state(self) -> RunState:
         """Its state: open, paused, draining, or ended as done, failed, cancelled or halted."""
         return self._stored.state

@@ -84,8 +84,9 @@ class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
 class NewRun(msgspec.Struct, frozen=True):
     """A run to be started. `id` is reserved by the caller, so that starting it twice is starting it once.
 
-    An `endless` run (a queue of jobs) does not end when it runs empty. `shape` is a name for people, `shown` what it
-    was started with, in words, and `digest` what tells that from other starts.
+    An `endless` run (a queue of jobs) does not end when it runs empty. `shape` is a name for people, `definition` that
+    of the DAG or the pipeline it is a run of, `shown` what it was started with, in words, and `digest` what tells that
+    from other starts.
 
     At most `max_running` of its tasks are claimed at a time, over all processes. With more than `max_tasks` it is
     halted. Open past its `deadline` (store time) it fails. When tasks failed that it does not tolerate, it ends as
@@ -108,6 +109,7 @@ class NewRun(msgspec.Struct, frozen=True):
     deadline: int | None = None
     fails_as: RunState = RunState.FAILED
     tolerates: Tolerance = Tolerance.NONE
+    definition: str | None = None
 
 
 class StoredRun(NewRun, frozen=True, kw_only=True):
@@ -141,6 +143,8 @@ def check_run(new: NewRun) -> None:
     """Refuse a run that no store could keep, or that could never go on."""
     if new.name is not None:
         check_name("run name", new.name)
+    if new.definition is not None:
+        check_name("definition", new.definition)
     if new.follows is not None and new.follows.run == new.id:
         raise BadPayload(f"run {new.id} cannot follow itself")
     for bound in ("max_running", "max_tasks"):

@@ -31,6 +31,10 @@ class Roots:
     calls: Sequence[Call[Any]]
 
     @property
+    def name(self) -> None:
+        """Nothing: its calls are of no definition."""
+
+    @property
     def order(self) -> Order:
         """A barrier between rounds."""
         return Order.ROUNDS

@@ -83,6 +83,10 @@ class Plan(Protocol[R_co]):
     """A run to be started, as its shape understands it. Its `str` is how it is shown."""
 
     @property
+    def name(self) -> str | None:
+        """The name of the definition that it is a run of; None for a run of plain calls."""
+
+    @property
     def calls(self) -> Sequence[Call[R_co]]:
         """The calls that become its first tasks."""
 

@@ -268,6 +268,7 @@ def _sent(
         max_tasks=ask.bounds.max_tasks,
         deadline=deadline,
         fails_as=ask.plan.fails_as,
+        definition=ask.plan.name,
     )
     beginning = ask.plan.beginning(run + 1, now).inheriting(ask.headers)
     started = until_answered(lambda: store.start(new, beginning.tasks, beginning.joins, beginning.waiters))

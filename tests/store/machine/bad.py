@@ -89,6 +89,7 @@ def _runs(free: int) -> Iterator[NewRun]:
     yield NewRun(free, max_running=0)
     yield NewRun(free, max_tasks=-1)
     yield NewRun(free, fails_as=RunState.DONE)
+    yield NewRun(free, definition="a\0b")
 
 
 def _appends(free: int) -> Iterator[tuple[Any, ...]]:

@@ -174,6 +174,7 @@ class WorkMachine(RuleBasedStateMachine):
             deadline=choose.one((None, None, None, scene.pair.clock.now() + choose.number(1, 30) * SECOND)),
             fails_as=choose.one((RunState.FAILED, RunState.HALTED)),
             tolerates=choose.one(tuple(Tolerance)),
+            definition=choose.one((None, "etl")),
         )
         work = self.shop.some_work(choose, waiters=False)
         sent = scene.front.send("start", new, work.groups, work.joins)

@@ -64,6 +64,7 @@ def _json(run: StoredRun, counts: Counts, reason: str | None) -> dict[str, objec
         "name": run.name,
         "generation": run.generation,
         "shape": run.shape,
+        "definition": run.definition,
         "order": run.order.value,
         "state": run.state.value,
         "round": run.round,

@@ -160,6 +160,8 @@ def _sum(graph: Graph) -> str:
     nodes = [node for node in graph.nodes if node.role is not Role.BRANCH]
     levels = {node.level for node in nodes}
     many = f"{plural(len(nodes), 'node')} in {plural(len(levels), 'level')}"
+    if graph.run is not None and graph.run.definition not in (None, graph.run.name):
+        many = f"{graph.run.definition} · {many}"
     states = ", ".join(f"{count:,} {state}" for state, count in counted_states(graph))
     return f"{many}: {states}" if states else many
 

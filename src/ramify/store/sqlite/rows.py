@@ -24,7 +24,7 @@ from ramify.store.sqlite.file.db import Db
 
 RUN_COLUMNS = (
     "id, name, generation, shape, ordering, follows, lead, endless, params, digest, shown, owner, max_running,"
-    " max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since, decision"
+    " max_tasks, deadline, fails_as, tolerates, definition, state, round, reason, created, ended, since, decision"
 )
 RUN = f"SELECT {RUN_COLUMNS} FROM run"
 SEGMENT_COLUMNS = (
@@ -70,13 +70,13 @@ def read_run(row: tuple[Any, ...]) -> StoredRun:
     """A run from a row of `RUN`."""
     (
         number, name, generation, shape, order, follows, lead, endless, params, digest, shown, owner, max_running,
-        max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since, decision,
+        max_tasks, deadline, fails_as, tolerates, definition, state, round, reason, created, ended, since, decision,
     ) = row  # fmt: skip
     return StoredRun(
         number, name, generation, shape, ORDERS[order],
         None if follows is None else Follows(follows, lead),
         bool(endless), params, digest, shown, None if owner is None else read_owner(owner),
-        max_running, max_tasks, deadline, RUN_STATES[fails_as], TOLERANCES[tolerates],
+        max_running, max_tasks, deadline, RUN_STATES[fails_as], TOLERANCES[tolerates], definition,
         state=RUN_STATES[state], round=round, reason=reason, created=created, ended=ended, since=since,
         decision=None if decision is None else read_decision(decision),
     )  # fmt: skip

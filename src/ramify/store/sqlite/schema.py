@@ -25,7 +25,7 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.file.db import Db
 
-VERSION = 13
+VERSION = 14
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -50,8 +50,8 @@ CREATE TABLE run (
     id INTEGER PRIMARY KEY, name TEXT, generation INTEGER NOT NULL, shape TEXT NOT NULL, ordering TEXT NOT NULL,
     follows INTEGER, lead INTEGER, endless INTEGER NOT NULL, params BLOB, digest BLOB, shown TEXT NOT NULL,
     owner TEXT, max_running INTEGER, max_tasks INTEGER, deadline INTEGER, fails_as TEXT NOT NULL,
-    tolerates TEXT NOT NULL, state TEXT NOT NULL, round INTEGER NOT NULL, reason TEXT, created INTEGER NOT NULL,
-    ended INTEGER, since INTEGER NOT NULL, decision TEXT, becomes TEXT NOT NULL
+    tolerates TEXT NOT NULL, definition TEXT, state TEXT NOT NULL, round INTEGER NOT NULL, reason TEXT,
+    created INTEGER NOT NULL, ended INTEGER, since INTEGER NOT NULL, decision TEXT, becomes TEXT NOT NULL
 );
 CREATE UNIQUE INDEX run_name ON run (name, generation) WHERE name IS NOT NULL;
 CREATE INDEX run_since ON run (since);

@@ -20,7 +20,7 @@ from ramify.store.sqlite.file.db import Db
 
 NEW_COMMIT = "INSERT INTO commits VALUES (NULL, ?, ?, ?, ?, ?)"
 SAME_COMMIT = "UPDATE commits SET events = ?, ranges = ? WHERE seq = ?"
-INSERT_RUN = f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes) VALUES ({','.join('?' * 25)})"
+INSERT_RUN = f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes) VALUES ({','.join('?' * 26)})"
 UNMARK = f"DELETE FROM mark WHERE run = ? AND task = ? AND scope = {Scope.TASK:d}"
 FORGET_LATENESS = f"DELETE FROM mark WHERE run = ? AND task = ? AND status = {Status.RETRYING:d}"
 DISOWN = "DELETE FROM waiter WHERE task = ? AND id = ? AND slot = ?"
@@ -123,8 +123,8 @@ def _write_run(db: Db, run: StoredRun, seq: int) -> None:
         (
             run.id, run.name, run.generation, run.shape, run.order.value, follows, lead, run.endless, run.params,
             run.digest, run.shown, rows.write_owner(run.owner), run.max_running, run.max_tasks, run.deadline,
-            run.fails_as.value, run.tolerates.value, run.state.value, run.round, None, run.created, None, seq - 1,
-            None, RunState.DONE.value,
+            run.fails_as.value, run.tolerates.value, run.definition, run.state.value, run.round, None,
+            run.created, None, seq - 1, None, RunState.DONE.value,
         ),
     )  # fmt: skip
 

@@ -28,14 +28,14 @@ def a_run_keeps_what_it_was_started_with(house: House) -> None:
     id = house.store.reserve(1)
     new = NewRun(
         id, "crawl", 3, "dag", Order.DEPTH_FIRST, None, True, b"\0params", b"digest\xff", "walk('é')",
-        Owner("host", "boot", 7, "123", stays=False), max_tasks=5,
+        Owner("host", "boot", 7, "123", stays=False), max_tasks=5, definition="étl",
     )  # fmt: skip
     run = house.store.start(new).run
     assert run == house.store.reads.run(id)
     assert NewRun(**{field: getattr(run, field) for field in NewRun.__struct_fields__}) == new
     assert (run.created, run.ended, run.reason, run.since) == (house.clock.now(), None, None, 0)
     empty = house.store.start(NewRun(house.store.reserve(1), params=b"", digest=b"")).run
-    assert (empty.name, empty.params, empty.digest, empty.owner) == (None, b"", b"", None)
+    assert (empty.name, empty.params, empty.digest, empty.owner, empty.definition) == (None, b"", b"", None, None)
 
 
 @case("start")
@@ -127,6 +127,8 @@ def a_name_that_some_store_could_not_keep_is_refused_by_all(house: House) -> Non
     for name in ("", "a\0b", "\ud800", "x" * 256):
         with house.nothing_changes(), refused(BadPayload):
             house.run(house.tasks(), name=name)
+        with house.nothing_changes(), refused(BadPayload):
+            house.run(house.tasks(), definition=name)
     house.run(house.tasks(), name="x" * 255)
     assert house.store.reads.find_run("x" * 255) is not None
 
