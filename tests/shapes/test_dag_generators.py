@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_type
@@ -12,6 +12,8 @@ import pytest
 
 from ramify import ConfigError, Engine, Node, RunState, Stream
 from ramify.kernel.tuning import PIECE
+from ramify.model.codec import annotations_of
+from ramify.shapes.dag import mapping
 
 engine = Engine("memory:")
 
@@ -137,3 +139,18 @@ def test_a_generator_of_another_engine_is_refused(here: Engine) -> None:
     dag.map(mine.of(dag.add(rows.of(2, "x")).each, 1))
     with pytest.raises(ConfigError, match="this engine has no task 'rows'"):
         alone.start(dag.of())
+
+
+def test_only_generators_have_their_annotations_read_when_they_become_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def read(fn: Callable[..., object]) -> dict[str, object]:
+        asked.append(fn)
+        return annotations_of(fn)
+
+    monkeypatch.setattr(mapping, "annotations_of", read)
+    dag = engine.dag("wide")
+    for number in range(3):
+        dag.add(count.of(number))
+    dag.add(rows.of(3, "a"))
+    assert asked == [rows.fn]

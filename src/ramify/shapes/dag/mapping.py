@@ -82,7 +82,8 @@ def _moved(reference: Reference, nodes: Mapping[int, Node[Any]]) -> Reference:
 def yielding(call: Call[Any]) -> Maker | None:
     """A call as one that yields items, as a generator of values; None when it is no such call."""
     handler = call.group.handler
-    if not isinstance(handler, Handler):
+    if not isinstance(handler, Handler) or handler.calling not in (Calling.GENERATOR, Calling.ASYNC_GENERATOR):
+        # Most are neither, and annotations are dear to read: a graph may have a hundred thousand nodes.
         return None
     of = get_args(annotations_of(handler.fn).get("return"))
     if handler.calling is Calling.ASYNC_GENERATOR and of and not _may_be_call(of[0]):
@@ -90,7 +91,7 @@ def yielding(call: Call[Any]) -> Maker | None:
             f"{call.kind}: expected an async generator to yield calls, got one of {in_code(of[0])}. Make it a "
             "generator without async, or return a list."
         )
-    if handler.calling is not Calling.GENERATOR:
+    if handler.calling is Calling.ASYNC_GENERATOR:
         return None
     return Maker(call, of[0]) if of and (get_origin(of[0]) or of[0]) is not Call else None
 
