@@ -130,7 +130,7 @@ def test_who_awaits_a_run_leaves_memory_however_short_the_wait_because_only_the_
     made.claimed(Claimed((claim(1),)), 0.0)
     made.finished(Ran(lease(made), others=[(100, Postponed(1.0, "", 7))], seconds=1.0), 0.0)
     (finished,) = flush(made.step(0.0))
-    assert (finished.again, finished.later) == ([], [(100, Wait(1.0, awaits=7))])
+    assert (finished.again, finished.later) == ({}, {100: Wait(1.0, awaits=7)})
 
 
 def test_a_short_wait_stays_in_memory_and_a_long_one_leaves_it() -> None:
@@ -140,7 +140,7 @@ def test_a_short_wait_stays_in_memory_and_a_long_one_leaves_it() -> None:
     made.finished(failed(first), 0.0)
     made.finished(Ran(second, others=[(101, Postponed(60.0))], seconds=1.0), 0.0)
     (finished,) = flush(made.step(0.0))
-    assert (finished.again, finished.later) == ([(100, Wait(2.0))], [(101, Wait(60.0))])
+    assert (finished.again, finished.later) == ({100: Wait(2.0)}, {101: Wait(60.0)})
     made.committed([finished], answer(), 10.0)
     assert made.lease(False, 11.9) is None
     assert list(lease(made, 12.0).positions) == [0]
@@ -336,7 +336,7 @@ def test_a_result_is_judged_by_its_time_limit_when_it_is_brought(colour: Calling
     made.finished(Ran(chunk, [100], [b"1"], seconds=seconds), 2.0)
     made.came_back(chunk)
     (finished,) = flush(made.step(2.0))
-    late = (finished.statuses, finished.again or finished.later) == ([Status.RETRYING], [(100, Wait(2.0))])
+    late = (finished.statuses, finished.again or finished.later) == ([Status.RETRYING], {100: Wait(2.0)})
     assert late == (seconds >= 2.0)
     assert (finished.values == [b"1"]) == (seconds < 2.0)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ramify.kernel.continuations import floor
 from ramify.kernel.offspring import Offspring
-from ramify.kernel.outbox import Finished, part_of
+from ramify.kernel.outbox import NOTHING, Finished, part_of
 from ramify.kernel.work import Chunk, Ran, Wait
 from ramify.model.call import Call, Group
 from ramify.model.commit import check_part
@@ -90,7 +90,7 @@ def test_waits_of_about_the_same_length_share_a_row() -> None:
     finished = Finished(claim(1_000, first=0))
     for task in range(1_000):
         finished.add(task, Status.RETRYING, None)
-        finished.later.append((task, Wait(5.0 + task / 20)))
+        finished.later[task] = Wait(5.0 + task / 20)
     later = part_of(finished, Ids(), NOW).later
     assert len(later) < 60
     assert sorted(task for each in later for task in each.tasks) == list(range(1_000))
@@ -100,7 +100,7 @@ def test_waits_of_about_the_same_length_share_a_row() -> None:
 def test_exact_waits_are_not_rounded() -> None:
     finished = Finished(claim())
     finished.add(100, Status.DEFERRED, None)
-    finished.later.append((100, Wait(8.1)))
+    finished.later[100] = Wait(8.1)
     (later,) = part_of(finished, Ids(), NOW, True).later
     assert later.due == NOW + 8_100_000
 
@@ -109,7 +109,7 @@ def test_tasks_that_await_different_runs_do_not_share_a_row() -> None:
     finished = Finished(claim(4, first=0))
     for task, awaits in enumerate((7, 8, 7, None)):
         finished.add(task, Status.DEFERRED, None)
-        finished.later.append((task, Wait(60.0, awaits)))
+        finished.later[task] = Wait(60.0, awaits)
     later = part_of(finished, Ids(), NOW).later
     assert [(each.tasks, each.awaits) for each in later] == [([0, 2], 7), ([1], 8), ([3], None)]
 
@@ -133,3 +133,13 @@ def test_continuations_lie_above_the_tasks_that_they_go_on_for_and_above_those_o
     again = claim(history={first: History(life=2)})
     assert floor(again, (first,)) == MAX_ID
     assert floor(again, (second,)) == second
+
+
+def test_outcomes_without_children_share_one_empty_offspring() -> None:
+    barren, fertile, offspring = Finished(claim()), Finished(claim()), Offspring()
+    offspring.add(100, [call(1)])
+    barren.done(ran([100]))
+    fertile.done(ran([100], offspring=offspring))
+    fertile.done(ran([101]))
+    assert barren.offspring is NOTHING
+    assert (bool(NOTHING), fertile.offspring.count) == (False, 1)

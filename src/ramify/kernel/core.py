@@ -172,7 +172,7 @@ class Core:
             if holding is None:
                 continue
             self.appetite.through += holding.saved(len(finished.tasks), len(finished.again))
-            for task, wait in finished.again:
+            for task, wait in finished.again.items():
                 self.leases.retry(holding, holding.position_of(task), now + wait.seconds)
             if not holding.left:
                 self._forget(token)
@@ -373,7 +373,7 @@ class Core:
         if wait is not None:
             # A suspect that waits must not be held: as long as it is, nothing else is taken. Nor is what goes back.
             near = wait.fits_in(self._settings.memory_wait) and not holding.is_suspect and not holding.closing
-            (finished.again if near else finished.later).append((task, wait))
+            (finished.again if near else finished.later)[task] = wait
         return status
 
     def _lose(self, finished: Finished, now: float) -> None:

@@ -261,6 +261,12 @@ class Offspring:
     apart: dict[int, Offspring] | None = None
     _last: tuple[Group, Brood] | None = None
 
+    def __bool__(self) -> bool:
+        """True if anything is in it."""
+        return bool(
+            self.broods or self.forks or self.jobs or self.published or self.discarded or self.sets or self.staged
+        )
+
     def add(self, parent: int, calls: Sequence[Call[Any]]) -> None:
         """Children of one task that ended well."""
         if not calls:

@@ -29,13 +29,16 @@ from ramify.model.task import NewTasks
 from ramify.model.value import Swap
 
 Reserve = Callable[[int, int], int]
+#: No offspring; nothing is ever added to it. Thousands of outcomes wait for a commit, most without children, and the
+#: garbage collector visits each object of theirs.
+NOTHING = Offspring()
 
 
 @dataclass(slots=True)
 class Finished:
     """Outcomes of tasks of one claim. `statuses` and `values` are None while every task ended as done with no result.
 
-    `again` are tasks that stay in memory for a short wait, `later` those that leave it: `(task, wait)` each. `took`
+    `again` are tasks that stay in memory for a short wait, `later` those that leave it, each with its wait. `took`
     are the microseconds of attempts that were not quick, `seconds` is the time of all of them. `attempts` are the
     numbers of those that were not the first; 0 for a task that ended without one.
     """
@@ -44,9 +47,9 @@ class Finished:
     tasks: list[int] = field(default_factory=list)
     statuses: list[Status] | None = None
     values: list[bytes | None] | None = None
-    offspring: Offspring = field(default_factory=Offspring)
-    again: list[tuple[int, Wait]] = field(default_factory=list)
-    later: list[tuple[int, Wait]] = field(default_factory=list)
+    offspring: Offspring = field(default_factory=lambda: NOTHING)
+    again: dict[int, Wait] = field(default_factory=dict)
+    later: dict[int, Wait] = field(default_factory=dict)
     took: dict[int, int] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     seconds: float = 0.0
@@ -71,7 +74,12 @@ class Finished:
         if self.statuses is not None:
             self.statuses += [Status.DONE] * more
         self.tasks += ran.done
-        self.offspring.extend(ran.offspring)
+        if not ran.offspring:
+            return
+        if self.offspring is NOTHING:
+            self.offspring = ran.offspring
+        else:
+            self.offspring.extend(ran.offspring)
 
     def add(self, task: int, status: Status, value: bytes | None, attempt: int = 1) -> None:
         """One outcome of another kind."""
@@ -192,7 +200,7 @@ def part_of(finished: Finished, reserve: Reserve, now: int, exact: bool = False)
         children=children + forked.children,
         joins=forked.joins,
         waiters=forked.waiters,
-        later=_later(finished.later, now, exact) if finished.later else (),
+        later=_later(finished.later.items(), now, exact) if finished.later else (),
         publish=offspring.published,
         discard=offspring.discarded,
         heirs=forked.heirs,
@@ -228,7 +236,7 @@ def _tasks(tasks: list[int]) -> Sequence[int]:
     return whole if tasks and tasks[-1] == whole[-1] and tasks == list(whole) else tasks
 
 
-def _later(waits: Sequence[tuple[int, Wait]], now: int, exact: bool) -> list[Later]:
+def _later(waits: Iterable[tuple[int, Wait]], now: int, exact: bool) -> list[Later]:
     """Tasks that leave memory, by due time: waits of about the same length, for the same run if any, share a row."""
     rows: dict[tuple[int, int | None], list[int]] = {}
     for task, wait in waits:
