@@ -329,7 +329,7 @@ class _Spy:
         process.world.tell(process, "was reaped")
         process.knows_its_death, process.in_flight = True, ()
 
-    def _entered(self, _: None, sent: float) -> None:
+    def _entered(self, _: None, beat: Beat, sent: float) -> None:
         self._process.heard_of, self._process.knows_its_death = float("-inf"), False
 
     def _heard(self, _: None, beat: Beat, sent: float) -> None:
