@@ -385,7 +385,7 @@ class Core:
         holding.unsent -= 1
         if (undone := finished.offspring.undone()).discarded and not holding.closing:
             # CRASH: staged pieces that were not discarded yet -> garbage, as of any claim that goes back or is reaped.
-            self._finished(holding, now).offspring.extend(undone)
+            self._finished(holding, now).bring(undone)
         if not self._lost.add(holding, finished):
             self._judge(holding, self._finished(holding, now), task, contended(holding, finished.offspring.swaps))
             holding.unsent += 1

@@ -263,9 +263,8 @@ class Offspring:
 
     def __bool__(self) -> bool:
         """True if anything is in it."""
-        return bool(
-            self.broods or self.forks or self.jobs or self.published or self.discarded or self.sets or self.staged
-        )
+        own = self.broods or self.forks or self.jobs or self.published or self.discarded or self.sets or self.staged
+        return bool(own or self.swaps or self.apart)
 
     def add(self, parent: int, calls: Sequence[Call[Any]]) -> None:
         """Children of one task that ended well."""

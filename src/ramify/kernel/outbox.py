@@ -74,12 +74,16 @@ class Finished:
         if self.statuses is not None:
             self.statuses += [Status.DONE] * more
         self.tasks += ran.done
-        if not ran.offspring:
+        self.bring(ran.offspring)
+
+    def bring(self, offspring: Offspring) -> None:
+        """Take over children, and what else came of its tasks."""
+        if not offspring:
             return
         if self.offspring is NOTHING:
-            self.offspring = ran.offspring
+            self.offspring = offspring
         else:
-            self.offspring.extend(ran.offspring)
+            self.offspring.extend(offspring)
 
     def add(self, task: int, status: Status, value: bytes | None, attempt: int = 1) -> None:
         """One outcome of another kind."""
