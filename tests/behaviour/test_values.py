@@ -110,6 +110,7 @@ def test_a_task_whose_value_was_changed_meanwhile_leaves_nothing_of_its_first_tr
     assert [job.result() for job in engine.jobs()] == ["sent try 2"]
     assert trace[:2] == ["ann", "ann"]
     (root,) = run.roots
+    assert root.task is not None
     assert [event.status for event in engine._inside.store.reads.events(root.task, root.task)] == [Status.DONE]
 
 

@@ -214,9 +214,7 @@ class Watch:
                 raise Violation(
                     f"a holding of {process} says {holding.leased} are leased; there are {out.get(token, 0)}"
                 )
-            unsent = under_way[token] + (
-                len(core.outbox.finished[token].tasks) if token in core.outbox.finished else 0
-            )
+            unsent = under_way[token] + (len(core.outbox.finished[token].tasks) if token in core.outbox.finished else 0)
             if holding.unsent != unsent:
                 raise Violation(f"a holding of {process} says {holding.unsent} are unsent; there are {unsent}")
             if holding.is_suspect and len(core.holdings) > 1:

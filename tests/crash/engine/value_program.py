@@ -3,9 +3,9 @@
     python -m tests.crash.engine.value_program
 
 It is told what to do as `program.py` is. Several of them work on one store at a time. Each task counts itself, moves
-something from one account to another and makes children; SEED draws how many. Outside of tasks, a thread counts as well,
-and says so in lines of the file WITNESS: before it asks, and when it was answered. Options: `point` and `at` (kill
-itself there, the n-th time), `tasks` (roots) and `threads`.
+something from one account to another and makes children; SEED draws how many. Outside of tasks, a thread counts as
+well, and says so in lines of the file WITNESS: before it asks, and when it was answered. Options: `point` and `at`
+(kill itself there, the n-th time), `tasks` (roots) and `threads`.
 """
 
 from __future__ import annotations
