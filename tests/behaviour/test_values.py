@@ -109,8 +109,9 @@ def test_a_task_whose_value_was_changed_meanwhile_leaves_nothing_of_its_first_tr
     assert (run.state, run.counts.done, run.counts.retries, list(run.context)) == (RunState.DONE, 2, 0, ["try 2"])
     assert [job.result() for job in engine.jobs()] == ["sent try 2"]
     assert trace[:2] == ["ann", "ann"]
-    task = run.roots[0].task or 0
-    assert [event.status for event in engine._inside.store.reads.events(task, task)] == [Status.DONE]
+    (root,) = run.roots
+    assert root.task is not None
+    assert [event.status for event in engine._inside.store.reads.events(root.task, root.task)] == [Status.DONE]
 
 
 def test_a_task_that_always_loses_fails_and_says_which_value_it_was(bench: Workbench, stamps: Values[int]) -> None:

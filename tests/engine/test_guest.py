@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from ramify import Engine, StoreUnavailable, Values
 from ramify.engine import guest as module
 from ramify.engine.guest import Guest
 from ramify.kernel.sender import Sender
+from ramify.model.process import Stamp
 from ramify.model.value import Swap
 from ramify.store.contract import Store
 from ramify.store.open import open_store
@@ -148,15 +150,30 @@ def test_an_engine_that_is_closed_or_ends_with_its_program_leaves_no_session(tmp
     store.close()
 
 
-def test_a_forked_child_does_not_end_the_session_of_its_parent(tmp_path: Path) -> None:
+def test_a_forked_child_ends_without_its_parents_session_whatever_that_is_doing(tmp_path: Path) -> None:
     engine = Engine(tmp_path / "test.db")
     quotas: Values[int] = engine.values("quota", int)
     quotas.set("acme", 1)
+    is_sending, goes_on = threading.Event(), threading.Event()
+
+    def send() -> None:
+        def verb(stamp: Stamp) -> bool:
+            is_sending.set()
+            return goes_on.wait(LONG)
+
+        assert engine._inside.guest.send(verb)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    assert is_sending.wait(LONG)
     child = os.fork()
     if child == 0:
+        signal.alarm(int(LONG))
         engine._inside._let_go()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+    goes_on.set()
+    sender.join(LONG)
     assert sessions(engine._inside.store) == [False]
     quotas.set("acme", 2)
     assert sessions(engine._inside.store) == [False]

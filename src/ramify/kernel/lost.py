@@ -47,7 +47,14 @@ class LostTasks:
 
     def committed(self, saved: Sequence[Finished], lost: Sequence[Finished], holdings: Mapping[bytes, Holding]) -> None:
         """A commit was answered, of which these parts were saved, and these lost. Only who had lost before tells."""
-        won = sum(_losses(finished, holdings, forget=True) > 0 for finished in saved)
+        won = 0
+        for finished in saved:
+            if _losses(finished, holdings):
+                holding = holdings[finished.claim.token]
+                position = holding.position_of(finished.tasks[0])
+                won += 1
+                del holding.losses[position]
+                self._out.pop((holding, position), None)
         if any(_losses(finished, holdings) > 1 for finished in lost):
             self._at_a_time = max(1, won)
         elif won:
@@ -82,13 +89,12 @@ def in_order(batch: Sequence[Finished], holdings: Mapping[bytes, Holding]) -> tu
     return tuple(sorted(batch, key=lambda each: (bool(each.offspring.swaps), -_losses(each, holdings))))
 
 
-def _losses(finished: Finished, holdings: Mapping[bytes, Holding], *, forget: bool = False) -> int:
+def _losses(finished: Finished, holdings: Mapping[bytes, Holding]) -> int:
     """How often in a row the task of a part has lost; 0 for a part that swaps nothing."""
     holding = holdings.get(finished.claim.token) if finished.offspring.swaps else None
     if holding is None or not holding.losses:
         return 0
-    position = holding.position_of(finished.tasks[0])
-    return holding.losses.pop(position, 0) if forget else holding.losses.get(position, 0)
+    return holding.losses.get(holding.position_of(finished.tasks[0]), 0)
 
 
 def sorted_out(batch: Sequence[Finished], tasks: Collection[int]) -> tuple[Sequence[Finished], Sequence[Finished]]:
