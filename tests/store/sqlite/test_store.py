@@ -113,6 +113,8 @@ def test_for_how_long_a_process_writes_or_cannot_is_counted_by_the_clock_of_the_
 def test_a_process_that_finds_nothing_to_claim_is_not_away(store: SqliteStore, tmp_path: Path) -> None:
     process = new_process_id()
     store.enter(NewProcess(process))
+    # Only who found nothing the last time looks first.
+    store.claim(Stamp(process, 1), Want(frozenset({"walk"}), 1))
     writer = apsw.Connection(str(tmp_path / "walk.db"))
     writer.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable):
@@ -170,6 +172,9 @@ def test_who_finds_nothing_to_do_does_not_even_wait_for_a_writer(store: SqliteSt
     other = SqliteStore(tmp_path / "walk.db")
     other.enter(NewProcess(his))
     assert other.claim(Stamp(his, 1), Want(frozenset({"walk"}), 1)).claims
+    # The first time each of them goes on as if there were something to do.
+    assert store.claim(Stamp(mine, 1), Want(frozenset({"walk"}), 1)).claims == ()
+    assert not store.advance([(run, 0)])[0].moved
     log = tmp_path / "walk.db-wal"
     before = log.stat()
     with other._link.write():
@@ -278,6 +283,7 @@ def test_a_session_works_and_waits_when_nothing_more_can_be_opened(
 ) -> None:
     process = new_process_id()
     store.enter(NewProcess(process))
+    store.claim(Stamp(process, 1), Want(frozenset({"walk"}), 1))
     no_descriptors()
     with pytest.raises(OSError, match="Too many open files"):
         os.dup(0)
