@@ -21,7 +21,7 @@ from ramify.model.claim import Claim, Claimed
 from ramify.model.commit import Committed
 from ramify.model.process import Stamp
 from ramify.store.clock import Clock
-from ramify.store.contract import Store
+from ramify.store.contract import Store, Vacuumed
 from ramify.store.memory import MemoryStore, MemoryTables
 from ramify.store.sqlite import SqliteStore
 from ramify.testing.clock import FakeClock
@@ -97,6 +97,9 @@ def plain(answer: Any, known: Callable[[bytes], bytes]) -> Any:
             return answer.seq, refused, answer.lost, answer.marks, plain(answer.claimed, known)
         case Claimed():
             return answer.suspects, [plain_claim(claim, known) for claim in answer.claims]
+        case Vacuumed():
+            # The reference takes no room.
+            return structs.replace(answer, space=0)
         case _:
             return answer
 
@@ -137,10 +140,10 @@ class Client:
         assert claimed_in(sent.reference).ready >= min(1, claimed_in(sent.sqlite).ready), (
             f"{verb}{args}{options}: {sent}"
         )
-        self._compare_next_due(sent)
+        self.compare_next_due(sent)
         return sent
 
-    def _compare_next_due(self, sent: Sent) -> None:
+    def compare_next_due(self, sent: Sent) -> None:
         """The next row that is due may be told of too early, never too late."""
         ours, theirs = claimed_in(sent.reference), claimed_in(sent.sqlite)
         if ours.next_due is not None and not theirs.ready:
