@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ramify.model.decision import Decision
 from ramify.model.event import Status, Tally
 from ramify.model.log import LogLine, StoredLine
 from ramify.model.run import RunState, StoredRun
@@ -92,6 +93,25 @@ class TellsOfNoStarts(Misreading):
     class misreads(MemoryReads):
         def tail(self, after: int, *, limit: int = 100) -> Tail:
             return replace(super().tail(after, limit=limit), starts=[])
+
+
+@caught_by("tail: decisions are in the tail in their place", "forget: the decisions about a forgotten run stay")
+class TellsOfNoDecisions(Misreading):
+    """Follows the log, and never hears what was decided."""
+
+    class misreads(MemoryReads):
+        def tail(self, after: int, *, limit: int = 100) -> Tail:
+            return replace(super().tail(after, limit=limit), decisions=[])
+
+
+@caught_by("pause: every decision about a run is kept")
+class RemembersTheLastDecision(Misreading):
+    """Shows what was decided last, and nothing before it."""
+
+    class misreads(MemoryReads):
+        def decisions(self, run: int, *, after: int = 0, limit: int = 100) -> Page[Decision]:
+            page = super().decisions(run, after=after, limit=limit)
+            return replace(page, rows=page.rows[-1:])
 
 
 @caught_by("reads: runs are paged from the newest back")

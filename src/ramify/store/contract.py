@@ -330,7 +330,7 @@ class Store(Protocol):
         """Grant no further claims of this run until `resume`. Ended or draining runs stay as they are.
 
         So do all when another decision was made since `said.after`, here and in `resume` and `cancel`. A decision that
-        is allowed is noted with the run and has a number, also when the run stays in its state.
+        is allowed has a number and a place in the log, also when the run stays in its state, and is kept for good.
         """
 
     def resume(self, run: int, said: Said = UNSAID) -> RunState:
@@ -404,8 +404,9 @@ class Store(Protocol):
         how many would go, and changes nothing.
 
         With tasks go their events, keys, joins, waiters and log lines, in the same transaction; with a run its context;
-        and of the log those commits of which nothing is left, but for the newest. The start of a run stays. Cursors
-        stay good. A crash between two calls leaves a run that is FORGOTTEN and not gone yet, or fewer tasks.
+        and of the log those commits of which nothing is left, but for the newest. The start of a run and the decisions
+        about it stay. Cursors stay good. A crash between two calls leaves a run that is FORGOTTEN and not gone yet, or
+        fewer tasks.
         """
 
     def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
