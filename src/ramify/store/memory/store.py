@@ -240,7 +240,9 @@ class MemoryStore:
             valid = [p for p in parts if commits.holding(self._tables, stamp.process, p.token) is not None]
             applied, lost = values.swapped(self._tables, valid, now)
             seq = self._tables.new_commit(stamp.process, stamp.n, now) if applied else 0
-            runs.hold_to_caps(self._tables, commits.apply(self._tables, stamp, applied, now), now)
+            before = runs.bounded(self._tables)
+            commits.apply(self._tables, stamp, applied, now)
+            runs.hold_to_caps(self._tables, before, now)
             claimed = Claimed()
             if then_claim is not None:
                 claimed, self._turn = claims.take(self._tables, stamp.process, then_claim, self._turn, now)
