@@ -9,6 +9,7 @@ Runs and tasks
     Counts         tasks by outcome (`run.counts`)
     RunSummary     a run in a few numbers (`run.summary`)
     TimelineRow    one attempt: when, where and how it ended (`run.timeline()`)
+    DecisionRow    a decision about a run: who, why and when (`run.decisions()`)
     ResultRow      a result with its task, arguments and cursor (`run.results(rows=True)`)
     TaskState      the state of one task (`run["load[17]"]`)
     TaskError      a task that failed (`run.errors()`, `job.error`, `stream.failures`)
@@ -66,6 +67,7 @@ from ramify.engine.resource import Resource as Resource
 from ramify.engine.retrying import Retried as Retried
 from ramify.engine.rows import ResultRow as ResultRow
 from ramify.engine.task import TaskDecorator as TaskDecorator
+from ramify.engine.timeline import DecisionRow as DecisionRow
 from ramify.engine.timeline import RunSummary as RunSummary
 from ramify.engine.timeline import TimelineRow as TimelineRow
 from ramify.engine.values import Values as Values

@@ -268,6 +268,13 @@ def test_who_decided_and_why_is_shown(desk: Desk) -> None:
     desk.out("retry", "walk", "--cancelled", "--reason", "on with it", "--by", "eve")
     assert "opened again by eve: on with it" in desk.out("events", str(task))
     assert "reopened by eve" in desk.out("status", "walk")
+    texts = [found["text"] for found in desk.json("events", "walk") if found["task"] is None]
+    assert [text for text in texts if " by " in text] == [
+        "paused by ann: holiday",
+        f"resumed by {person()}",
+        "cancelled by bob: enough",
+        "reopened by eve: on with it",
+    ]
 
 
 def test_drain_asks_one_process_and_everybody_can_see_it(desk: Desk) -> None:

@@ -394,6 +394,12 @@ def test_a_decision_is_kept_with_who_made_it_and_why(engine: Engine) -> None:
     decision = run._stored.decision
     assert decision is not None
     assert (decision.n, decision.by, decision.reason) == (3, "eve", "enough")
+    assert [(each.what, each.by, each.reason) for each in run.decisions()] == [
+        ("paused", person(), "holiday"),
+        ("resumed", "bob", ""),
+        ("cancelled", "eve", "enough"),
+    ]
+    assert all(each.at.tzinfo is not None for each in run.decisions())
 
 
 def test_a_cancel_that_another_decision_overtook_is_decided_anew(

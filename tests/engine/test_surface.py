@@ -58,7 +58,7 @@ def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
 def test_the_handle_of_a_run_shows_what_users_need_and_nothing_else() -> None:
     looks = {"begun", "context", "counts", "ended", "id", "name", "params", "phase", "reason", "roots", "round"}
     looks |= {"definition", "state", "summary"}
-    reads = {"aresults", "check", "durations", "errors", "results", "sql", "timeline", "wait"}
+    reads = {"aresults", "check", "decisions", "durations", "errors", "results", "sql", "timeline", "wait"}
     steers = {"add", "answer", "cancel", "forget", "pause", "resolve", "resume", "retry"}
     assert seen(Run(Engine("memory:")._inside, 1)) == looks | reads | steers
 

@@ -33,7 +33,7 @@ def test_a_task_is_told_from_its_first_failure_to_its_second_life(house: House) 
     assert [told.text for told in found.events] == words
     followed = Follower(house.store.reads, run).next()
     assert followed is not None
-    assert [told.text for told in followed] == ["began", *words]
+    assert [told.text for told in followed] == ["began", *words[:2], "reopened: the disk is back", *words[2:]]
     first, second = found.events[0].at, found.events[1].at
     assert first is not None
     assert second == first + 5_000_000
@@ -88,7 +88,26 @@ def test_a_follower_hears_of_a_cancelled_run(house: House) -> None:
     house.store.cancel(run)
     some = Follower(house.store.reads, run, house.store.reads.run(run).since + 1).next()
     assert some is not None
-    assert [(followed.task, followed.text) for followed in some] == [(None, "3 tasks were cancelled with the run")]
+    assert [(followed.task, followed.text) for followed in some] == [
+        (None, "cancelled"),
+        (None, "3 tasks were cancelled with the run"),
+    ]
+
+
+def test_a_follower_hears_what_is_decided_between_the_events(house: House) -> None:
+    run, other = house.any_run(house.tasks(2)), house.any_run(house.tasks())
+    worker = house.worker()
+    claims = [worker.take(1), worker.take(1)]
+    house.store.pause(run, Said("too hot", "ann"))
+    worker.done(claims[0])
+    house.store.pause(other, Said("not this one", "ann"))
+    house.store.resume(run, Said(by="bob"))
+    worker.done(claims[1])
+    some = Follower(house.store.reads, run, house.store.reads.run(run).since + 1)
+    told: list[tuple[str, str]] = []
+    while (page := some.next()) is not None:
+        told += ((each.status, each.text) for each in page if each.task is None)
+    assert told == [("paused", "paused by ann: too hot"), ("resumed", "resumed by bob")]
 
 
 def test_a_follower_hears_first_that_its_run_began_and_with_what(house: House) -> None:

@@ -24,7 +24,7 @@ from ramify.engine.reading import Reading, context_of
 from ramify.engine.retrying import Retried, TasksToRetry, retry
 from ramify.engine.rows import ResultRow, Rows, position_of
 from ramify.engine.task import Task, kind_name
-from ramify.engine.timeline import RunSummary, TimelineRow, durations, summary, timeline
+from ramify.engine.timeline import DecisionRow, RunSummary, TimelineRow, decisions, durations, summary, timeline
 from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError
 from ramify.inspect.reason import reason_of
@@ -227,6 +227,10 @@ class Run(Generic[R_co]):
     def timeline(self) -> Iterator[TimelineRow]:
         """Iterate over the attempts that have ended, by task, with start, end, number and process."""
         return timeline(self._inside.store.reads, self.id)
+
+    def decisions(self) -> Iterator[DecisionRow]:
+        """Iterate over the decisions about it, in their order: pauses, cancels, retries, with who made them and why."""
+        return decisions(self._inside.store.reads, self.id)
 
     def durations(self) -> dict[str, float]:
         """Return the seconds that each ended node of a DAG took, by id, for `dag.critical_path(...)`."""

@@ -1,4 +1,4 @@
-"""When things happened in a run: in all, node by node, and attempt by attempt.
+"""When things happened in a run: in all, node by node, attempt by attempt, and decision by decision.
 
 Promises: attempts come page by page, so that one page is held at a time, whatever the size of the run. Tasks of ours,
 such as those that make the items of a map, are left out, as they are of results.
@@ -53,6 +53,18 @@ class TimelineRow(msgspec.Struct, frozen=True):
     host: str | None = None
 
 
+class DecisionRow(msgspec.Struct, frozen=True):
+    """A decision about a run: its kind, who made it, why and when.
+
+    `what` is paused, resumed, cancelled, reopened or forgotten. What a rule of a program decides is `by` nobody.
+    """
+
+    what: str
+    by: str
+    reason: str
+    at: datetime
+
+
 class RunSummary(msgspec.Struct, frozen=True):
     """The numbers of a run: its tasks, its start and its end. `failed` includes quarantined tasks.
 
@@ -82,6 +94,15 @@ def summary(store: Store, run: int) -> RunSummary:
         None if found.ended is None else instant(found.ended),
         timedelta(microseconds=max(0, until - found.created)),
     )
+
+
+def decisions(reads: Reads, run: int) -> Iterator[DecisionRow]:
+    """The decisions about a run, in their order."""
+    after, more = 0, True
+    while more:
+        page = reads.decisions(run, after=after)
+        yield from (DecisionRow(each.what.value, each.by, each.reason, instant(each.at)) for each in page.rows)
+        after, more = page.after, page.more
 
 
 def durations(store: Store, run: int) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""A run as it happens: its start, then its events in the order of their commits, with nothing missed.
+"""A run as it happens: its start, its events and what people decide, in the order of commits, with nothing missed.
 
 It follows the tail of the whole log and keeps what belongs to the run.
 """
@@ -20,7 +20,9 @@ COMMITS = 5
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """One event of a run. `task` is None for its start, and for the sweep that ends many tasks of a cancelled run."""
+    """One event of a run. `task` is None for what is about the run itself: its start, a decision, and the sweep that
+    ends many tasks of a cancelled run.
+    """
 
     seq: int
     at: int
@@ -48,8 +50,8 @@ class Follower:
         self.after = tail.after
         times = {commit.seq: commit.at for commit in tail.commits}
         # Each is in the order of commits, and nothing is looked up before it is asked for.
-        told = self._starts(tail, times), self._events(tail, times), self._sweeps(tail, times)
-        return merge(*told, key=lambda followed: followed.seq)
+        told = (self._starts, self._decisions, self._events, self._sweeps)
+        return merge(*(each(tail, times) for each in told), key=lambda followed: followed.seq)
 
     def _starts(self, tail: Tail, times: dict[int, int]) -> Iterator[Followed]:
         for start in tail.starts:
@@ -57,6 +59,11 @@ class Follower:
                 shown = self._reads.run(start.run).shown
                 words = f"began with {shown}" if shown else "began"
                 yield Followed(start.seq, times[start.seq], None, "started", "", words)
+
+    def _decisions(self, tail: Tail, times: dict[int, int]) -> Iterator[Followed]:
+        for each in tail.decisions:
+            if each.run == self._run:
+                yield Followed(each.seq, times[each.seq], None, each.decision.what.value, "", str(each.decision))
 
     def _events(self, tail: Tail, times: dict[int, int]) -> Iterator[Followed]:
         for event in tail.events:

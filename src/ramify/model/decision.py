@@ -1,8 +1,8 @@
 """Decisions: what a person decided about a run, when, who it was and why.
 
-The decisions about a run are numbered from 1, and a run remembers its last one. Whoever decides names the number they
-have seen; if another decision was made since, theirs was overtaken and changes nothing. So a `pause` that arrives after
-the `resume` that followed it stays without effect.
+The decisions about a run are numbered from 1, and all of them are kept. Whoever decides names the number they have
+seen; if another decision was made since, theirs was overtaken and changes nothing. So a `pause` that arrives after the
+`resume` that followed it stays without effect.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class Changes:
     cut: list[SegmentRow] = field(default_factory=list)  #: `first` and `left` changed
     claimed: list[SegmentRow] = field(default_factory=list)
     segments: list[SegmentRow] = field(default_factory=list)  #: new
-    decided: list[RunDecided] = field(default_factory=list)
+    decided: list[RunDecided] = field(default_factory=list)  #: each is written with its place in the log
     drained: list[RunDrained] = field(default_factory=list)
     gated: list[int] = field(default_factory=list)  #: runs that are paused
     opened: list[tuple[int, int]] = field(default_factory=list)  #: round and run
@@ -183,6 +183,11 @@ class Changes:
         """Add a new run, whose start is in the log."""
         self.is_logged = True
         self.runs.append(run)
+
+    def decide(self, decided: RunDecided) -> None:
+        """Add a decision about a run, which is in the log."""
+        self.is_logged = True
+        self.decided.append(decided)
 
     def tell(self, tasks: Sequence[int], bounds: tuple[int, int], numbers: int | Sequence[int], *rest: object) -> None:
         """Add an event for each of some tasks."""

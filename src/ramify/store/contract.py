@@ -218,7 +218,7 @@ class Store(Protocol):
         go to the round after the present one. An ended run refuses them. A key that is taken drops its task and answers
         with the one that holds it. A single task whose id follows the last of an unclaimed row with the same run, kind,
         queue, lane and priority extends that row instead of adding one, while the row is a few seconds young and of
-        maskable width. A run that has more than its `max_tasks` then is drained into HALTED. Joins and waiters may name
+        maskable width. A run that grows beyond its `max_tasks` is drained into HALTED. Joins and waiters may name
         tasks of any of the additions; where one lost its key, its holder is waited for. An addition that `opens` a run
         goes into the newest run of that name; if that one has ended or drains, or there is none, `opens` begins in the
         same transaction, as the next generation, and has its start in the log. The answer says which run it was.
@@ -257,9 +257,9 @@ class Store(Protocol):
         What a part sets in the context of its run is set in order; what comes too late under a name, as `after_set` of
         the model says, changes nothing there and is an OUTRUN event of its task, before the task's end.
         Keys are resolved after the guards, in order; a task's own key is free before its children ask for it. What goes
-        to `later` keeps its deaths; if it awaits a run that has ended, it is due at once. A run that has more than its
-        `max_tasks` then is drained into HALTED, in the same transaction. `additions` are in other runs exactly if the
-        part is applied, and open them as in `append`. `seq` in the log follows the order of commits.
+        to `later` keeps its deaths; if it awaits a run that has ended, it is due at once. A run that grows
+        beyond its `max_tasks` is drained into HALTED, in the same transaction. `additions` are in other runs exactly if
+        the part is applied, and open them as in `append`. `seq` in the log follows the order of commits.
         A part with `swaps` changes values with the end of its task, or, if one of them loses, changes nothing and is
         answered as `lost`: its task is held as before. Parts swap in their order, each after those before it, and may
         share a token.
@@ -331,7 +331,7 @@ class Store(Protocol):
         """Grant no further claims of this run until `resume`. Ended or draining runs stay as they are.
 
         So do all when another decision was made since `said.after`, here and in `resume` and `cancel`. A decision that
-        is allowed is noted with the run and has a number, also when the run stays in its state.
+        is allowed has a number and a place in the log, also when the run stays in its state, and is kept for good.
         """
 
     def resume(self, run: int, said: Said = UNSAID) -> RunState:
@@ -405,8 +405,9 @@ class Store(Protocol):
         how many would go, and changes nothing.
 
         With tasks go their events, keys, joins, waiters and log lines, in the same transaction; with a run its context;
-        and of the log those commits of which nothing is left, but for the newest. The start of a run stays. Cursors
-        stay good. A crash between two calls leaves a run that is FORGOTTEN and not gone yet, or fewer tasks.
+        and of the log those commits of which nothing is left, but for the newest. The start of a run and the decisions
+        about it stay. Cursors stay good. A crash between two calls leaves a run that is FORGOTTEN and not gone yet, or
+        fewer tasks.
         """
 
     def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:

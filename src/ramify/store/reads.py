@@ -19,6 +19,7 @@ import msgspec
 
 from ramify.errors import BadPayload
 from ramify.model.context import ContextValue
+from ramify.model.decision import Decision
 from ramify.model.event import Event, History, Status
 from ramify.model.join import Join
 from ramify.model.log import StoredLine
@@ -88,6 +89,14 @@ class RunStart(msgspec.Struct, frozen=True):
     seq: int
 
 
+class RunDecision(msgspec.Struct, frozen=True):
+    """A decision about a run, and its place in the log."""
+
+    run: int
+    seq: int
+    decision: Decision
+
+
 class TaskStanding(msgspec.Struct, frozen=True):
     """Where a task stands: how it ended, with which value and in which commit; or the live row in which it is set."""
 
@@ -128,7 +137,8 @@ class LiveCounts(msgspec.Struct, frozen=True):
 class CommitRow(msgspec.Struct, frozen=True):
     """One applied commit: who, its number, when, and how many events it wrote.
 
-    So is the start of a run, by no process and without events, unless a commit opened the run.
+    So is the start of a run, by no process and without events, unless a commit opened the run; and so are decisions
+    about runs.
     """
 
     seq: int
@@ -139,8 +149,8 @@ class CommitRow(msgspec.Struct, frozen=True):
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """The events, sweeps and starts of runs in whole commits after a cursor. `after` continues; nothing in between is
-    ever missed.
+    """The events, sweeps, starts of runs and decisions about them in whole commits after a cursor. `after` continues;
+    nothing in between is ever missed.
 
     A run that began took its first tasks with it: `tasks` finds them.
     """
@@ -149,6 +159,7 @@ class Tail(msgspec.Struct, frozen=True):
     events: Sequence[Event]
     sweeps: Sequence[Sweep]
     starts: Sequence[RunStart]
+    decisions: Sequence[RunDecision]
     after: int
 
 
@@ -231,6 +242,9 @@ class Reads(Protocol):
 
     def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[StoredRun]:
         """Return those of one owner, by id (page)."""
+
+    def decisions(self, run: int, *, after: int = 0, limit: int = 100) -> Page[Decision]:
+        """Return the decisions about a run by number, also about one that was forgotten (exact)."""
 
     def counts(self, run: int | None) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind: `Status` and `Tally` to number (page; exact once the run ended). O(kinds), not O(tasks).

@@ -17,7 +17,7 @@ from ramify.model.event import ENDS
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.store.contract import Store
-from ramify.store.reads import PAGE_LIMIT, Page, Reads, Tail
+from ramify.store.reads import PAGE_LIMIT, Page, Reads
 from ramify.testing.paging import every
 
 KINDS = ("walk", "sum")
@@ -47,6 +47,7 @@ def picture(store: Store, known: Callable[[bytes], bytes]) -> Picture:
         "processes": [structs.replace(process, beat_age=None, durability="") for process in reads.processes()],
         "refusals": _refusals(reads, known),
         "values": list(reads.values()),
+        "decisions": [all_of(reads.decisions, run.id, limit=2) for run in runs],
         "movable": [store.movable(limit) for limit in (0, 1, ROWS)],
     }
     for run in runs:
@@ -155,10 +156,11 @@ def _refusals(reads: Reads, known: Callable[[bytes], bytes]) -> Sequence[Any]:
     return sorted(rows, key=lambda row: (-row.at, row.process, row.n, row.token))
 
 
-def _tail(reads: Reads) -> Sequence[Tail]:
-    tails: list[Tail] = []
+def _tail(reads: Reads) -> Sequence[Picture]:
+    tails: list[Picture] = []
     after = 0
     while (tail := reads.tail(after, limit=ROWS)).commits:
-        tails.append(Tail(list(tail.commits), list(tail.events), list(tail.sweeps), list(tail.starts), tail.after))
+        columns = structs.asdict(tail).items()
+        tails.append({name: each if isinstance(each, int) else list(each) for name, each in columns})
         after = tail.after
     return tails

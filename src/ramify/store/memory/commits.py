@@ -64,14 +64,13 @@ def refuse(tables: MemoryTables, stamp: Stamp, part: Part, now: int) -> None:
         tables.refusals.append(late)
 
 
-def apply(tables: MemoryTables, stamp: Stamp, parts: Sequence[Part], now: int) -> list[int]:
-    """Write the parts whose token is valid, in their order, and settle what they mean to joins together; what grew."""
+def apply(tables: MemoryTables, stamp: Stamp, parts: Sequence[Part], now: int) -> None:
+    """Write the parts whose token is valid, in their order, and settle what they mean to joins together."""
     held = [(holding(tables, stamp.process, part.token), part) for part in parts]
     guarded = [(row, part) for row, part in held if row is not None]
     empty: dict[int, tuple[int, int]] = {}
     arrivals = [Arrivals(row.run, row.round + 1, _apply(tables, stamp, row, part, empty, now)) for row, part in guarded]
     joins.arrive(tables, arrivals, empty, now)
-    return sorted({row.run for row, part in guarded if part.children or part.publish})
 
 
 def _apply(

@@ -6,7 +6,7 @@ What follows from a decision is said by `ramify.model.deciding`; here it is writ
 from __future__ import annotations
 
 from ramify.model.arrivals import Arrivals
-from ramify.model.deciding import Settle, cancelled, decide, settling
+from ramify.model.deciding import AfterDecision, Settle, cancelled, decide, settling
 from ramify.model.decision import Said, What
 from ramify.model.event import Status, fold
 from ramify.model.mark import Settled
@@ -14,19 +14,27 @@ from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
 from ramify.store.memory import claims, commits, joins, runs
 from ramify.store.memory.tables import MemorySegment, MemorySpan, MemoryTables, RunRow
+from ramify.store.reads import RunDecision
 
 
-def note(run: RunRow, what: What, said: Said, now: int) -> bool:
-    """Note a decision and move the run; False when it changes nothing."""
+def note(tables: MemoryTables, run: RunRow, what: What, said: Said, now: int) -> bool:
+    """Note a decision in a commit of its own, and move the run; False when it changes nothing."""
     moved = decide(what, run.state, run.decision, said, now)
     if moved is not None:
-        run.state, run.decision = moved.state, moved.decision
+        tables.new_commit(0, 0, now)
+        keep(tables, run, moved)
     return moved is not None
+
+
+def keep(tables: MemoryTables, run: RunRow, moved: AfterDecision) -> None:
+    """Keep a decision in the newest commit, and move the run."""
+    run.state = moved.state
+    run.decisions.append(RunDecision(run.new.id, len(tables.commits), moved.decision))
 
 
 def pause(tables: MemoryTables, run: RunRow, said: Said, now: int) -> RunState:
     """Put every claimable row of the run behind the gate."""
-    if note(run, What.PAUSED, said, now):
+    if note(tables, run, What.PAUSED, said, now):
         for row in runs.live(tables, run.new.id):
             if row.state is SegmentState.READY:
                 row.state = SegmentState.GATED
@@ -36,7 +44,7 @@ def pause(tables: MemoryTables, run: RunRow, said: Said, now: int) -> RunState:
 def resume(tables: MemoryTables, run: RunRow, said: Said, now: int) -> RunState:
     """Open the gate again."""
     was = run.state
-    if note(run, What.RESUMED, said, now) and was is RunState.PAUSED:
+    if note(tables, run, What.RESUMED, said, now) and was is RunState.PAUSED:
         runs.advance(tables, run, run.round, now)
     return run.state
 
@@ -44,7 +52,7 @@ def resume(tables: MemoryTables, run: RunRow, said: Said, now: int) -> RunState:
 def cancel(tables: MemoryTables, run: RunRow, said: Said, into: RunState, now: int) -> Settled:
     """Drain the run; when nobody holds anything of it any more, it ends here."""
     before = run.state
-    if note(run, What.CANCELLED, said, now):
+    if note(tables, run, What.CANCELLED, said, now):
         assert run.decision is not None
         run.into, run.reason = into, run.decision.reason or None
     if run.state is RunState.DRAINING:

@@ -55,14 +55,14 @@ def append(tables: MemoryTables, additions: Sequence[Addition], now: int) -> lis
     # Before anything is written, because here nothing can be taken back.
     _check(tables, additions)
     check_opening(tables, additions)
-    since = len(tables.commits)
+    since, before = len(tables.commits), runs.bounded(tables)
     into = [tables.run(each.run) if each.opens is None else opened_for(tables, each, since, now) for each in additions]
     if any(row.since == since for row in into):
         # One that was there before has its start in the log.
         tables.new_commit(0, 0, now)
     rounds = [row.round + 1 if row.new.order is Order.ROUNDS else 0 for row in into]
     added = _add(tables, list(zip(into, additions, rounds, strict=True)), now)
-    runs.hold_to_caps(tables, {row.new.id for row in into}, now)
+    runs.hold_to_caps(tables, before, now)
     return added
 
 

@@ -17,7 +17,7 @@ from ramify.model.policy import SECOND
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState, stretches
 from ramify.store.contract import SESSION_SECONDS
-from ramify.store.memory import context, joins, keys
+from ramify.store.memory import context, deciding, joins, keys
 from ramify.store.memory.runs import as_run
 from ramify.store.memory.tables import MemorySpan, MemoryTables, RunRow
 
@@ -30,7 +30,9 @@ def forget(tables: MemoryTables, run: RunRow, removal: Removal, now: int) -> For
     number, before = run.new.id, as_run(run)
     moved = forgetting.begin(before, removal.said, lambda: _reader(tables, number), now)
     if moved is not None:
-        run.state, run.decision, run.reason = moved.state, moved.decision, forgetting.ended_as(before)
+        tables.new_commit(0, 0, now)
+        deciding.keep(tables, run, moved)
+        run.reason = forgetting.ended_as(before)
         for row in [row for row in tables.segments.values() if row.run == number]:
             tables.drop_segment(row)
     left = removal.limit - _remove_lines(
@@ -153,8 +155,9 @@ def _remove_sweeps(tables: MemoryTables, run: int, left: int) -> None:
 def _drop_if_empty(tables: MemoryTables, seq: int) -> None:
     """Remove a commit of which nothing is left; the newest one tells what time it is, and where the log goes on."""
     _, events, sweeps = tables.commits[seq - 1]
-    is_start = any(run.since == seq - 1 for run in tables.runs.values())
-    if not events and not sweeps and not is_start and seq < len(tables.commits):
+    runs = tables.runs.values()
+    is_kept = any(run.since == seq - 1 or any(each.seq == seq for each in run.decisions) for run in runs)
+    if not events and not sweeps and not is_kept and seq < len(tables.commits):
         tables.forgotten_commits.add(seq)
 
 

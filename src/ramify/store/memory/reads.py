@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ramify.model.arrivals import Standing
 from ramify.model.context import A_NAME, ContextValue
+from ramify.model.decision import Decision
 from ramify.model.event import Event, History, Status, fold, pending_of
 from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join
@@ -101,6 +102,12 @@ class MemoryReads:
     def _unnamed(self, digest: bytes) -> list[RunRow]:
         found = (row for _, row in sorted(self._tables.runs.items()) if row.new.digest == digest)
         return [row for row in found if row.new.name is None and row.ended is None]
+
+    def decisions(self, run: int, *, after: int = 0, limit: int = 100) -> Page[Decision]:
+        """Return the decisions about a run by number."""
+        with self._tables.lock:
+            found = (each.decision for each in self._tables.run(run).decisions)
+            return _page((d for d in found if d.n > after), lambda d: d.n, after, limit)
 
     def counts(self, run: int | None) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind."""
@@ -241,11 +248,13 @@ class MemoryReads:
             commits = [type(row)(row.seq, row.process, row.n, row.at, len(events)) for row, events, _ in chosen]
             last = chosen[-1][0].seq if chosen else after
             starts = (RunStart(run, row.since + 1) for run, row in self._tables.runs.items())
+            decided = (each for row in self._tables.runs.values() for each in row.decisions)
             return Tail(
                 commits,
                 sorted((e for _, events, _ in chosen for e in events), key=lambda e: (e.seq, e.task, e.n)),
                 [sweep for _, _, sweeps in chosen for sweep in sweeps],
                 sorted((s for s in starts if after < s.seq <= last), key=lambda s: (s.seq, s.run)),
+                sorted((d for d in decided if after < d.seq <= last), key=lambda d: (d.seq, d.run, d.decision.n)),
                 last,
             )
 

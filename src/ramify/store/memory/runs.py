@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import assert_never
 
@@ -202,11 +202,16 @@ def sweep(tables: MemoryTables, run: RunRow, rows: Sequence[MemorySegment], now:
     joins.arrive(tables, [Arrivals(run.new.id, run.round + 1, arrivals)], {}, now)
 
 
-def hold_to_caps(tables: MemoryTables, runs: Iterable[int], now: int) -> None:
-    """Halt those of the runs that have more tasks than they may have."""
-    for run in map(tables.run, runs):
-        many = _count(tables, run, Tally.ADDED) - _count(tables, run, Status.REPLACED)
-        why = too_many(run.new, many) if run.new.max_tasks is not None else None
+def bounded(tables: MemoryTables) -> Mapping[int, int]:
+    """How many tasks were ever added to each run that is bounded."""
+    runs = ((number, run) for number, run in tables.runs.items() if run.new.max_tasks is not None)
+    return {number: _count(tables, run, Tally.ADDED) for number, run in runs}
+
+
+def hold_to_caps(tables: MemoryTables, before: Mapping[int, int], now: int) -> None:
+    """Halt those of the bounded runs that have grown since, and have more tasks than they may have."""
+    for run in [tables.run(number) for number, many in bounded(tables).items() if many > before.get(number, many)]:
+        why = too_many(run.new, _count(tables, run, Tally.ADDED) - _count(tables, run, Status.REPLACED))
         if why is not None and not run.state.is_end:
             if run.state is not RunState.DRAINING:
                 run.state, run.into, run.reason = RunState.DRAINING, RunState.HALTED, why

@@ -17,7 +17,7 @@ from ramify.model.addition import Addition
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
-from ramify.model.deciding import Settle, check_into, check_settle
+from ramify.model.deciding import Settle, check_into, check_settle, decide
 from ramify.model.decision import UNSAID, Said, What
 from ramify.model.event import Status
 from ramify.model.forgetting import FORGET_LIMIT, Cutoffs, Forgot, Removal, check_removal
@@ -240,7 +240,9 @@ class MemoryStore:
             valid = [p for p in parts if commits.holding(self._tables, stamp.process, p.token) is not None]
             applied, lost = values.swapped(self._tables, valid, now)
             seq = self._tables.new_commit(stamp.process, stamp.n, now) if applied else 0
-            runs.hold_to_caps(self._tables, commits.apply(self._tables, stamp, applied, now), now)
+            before = runs.bounded(self._tables)
+            commits.apply(self._tables, stamp, applied, now)
+            runs.hold_to_caps(self._tables, before, now)
             claimed = Claimed()
             if then_claim is not None:
                 claimed, self._turn = claims.take(self._tables, stamp.process, then_claim, self._turn, now)
@@ -355,7 +357,9 @@ class MemoryStore:
             answer = reopening.reopen(self._tables, row, tasks, settle, why, stamp.process, now)
             if answer.tasks:
                 # Before the run is judged again, which may end it at once.
-                deciding.note(row, What.REOPENED, said, now)
+                decided = decide(What.REOPENED, row.state, row.decision, said, now)
+                assert decided is not None
+                deciding.keep(self._tables, row, decided)
                 runs.begin(self._tables, row, now)
             self._tables.consume(stamp, answer)
             self._tables.wake()

@@ -28,7 +28,7 @@ from ramify.model.run import NewRun, Order, RunState
 from ramify.model.segment import SegmentState
 from ramify.model.task import Row
 from ramify.model.value import Key, StoredValue
-from ramify.store.reads import CommitRow, Refusal, Sweep
+from ramify.store.reads import CommitRow, Refusal, RunDecision, Sweep
 
 BEATS_KEPT = 4096
 
@@ -45,7 +45,12 @@ class RunRow:
     reason: str | None = None
     ended: int | None = None
     into: RunState = RunState.DONE
-    decision: Decision | None = None
+    decisions: list[RunDecision] = field(default_factory=list)
+
+    @property
+    def decision(self) -> Decision | None:
+        """The last decision about it."""
+        return self.decisions[-1].decision if self.decisions else None
 
     def state_for(self, round: int) -> SegmentState:
         """Return what a segment of that round is now: claimable, or behind the gate."""

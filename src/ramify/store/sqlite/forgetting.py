@@ -23,11 +23,12 @@ from ramify.model.forgetting import NEVER, Forgot, Piece, Reader, Removal
 from ramify.model.policy import SECOND
 from ramify.model.run import StoredRun
 from ramify.model.segment import stretches
-from ramify.store.changes import Counted
+from ramify.store.changes import Changes, Counted, RunDecided
 from ramify.store.contract import SESSION_SECONDS
 from ramify.store.rows import SpanRow
 from ramify.store.sqlite import context, counters, keys, rows
 from ramify.store.sqlite.file.db import Db
+from ramify.store.sqlite.writing import write
 
 #: The ends of tasks, by how they are stored.
 ENDINGS = {int(status): status for status in ENDS}
@@ -54,6 +55,7 @@ EMPTIED = (
     "DELETE FROM commits WHERE seq IN carray(?) AND events = 0 AND seq < (SELECT max(seq) FROM commits)"
     " AND NOT EXISTS (SELECT 1 FROM sweep WHERE sweep.seq = commits.seq)"
     " AND NOT EXISTS (SELECT 1 FROM run WHERE run.since = commits.seq - 1)"
+    " AND NOT EXISTS (SELECT 1 FROM decision WHERE decision.seq = commits.seq)"
 )
 UNCOUNTED = (
     "UPDATE commits SET events = events - (gone.value ->> 1) FROM json_each(?) AS gone WHERE seq = (gone.value ->> 0)"
@@ -104,9 +106,10 @@ def forget(db: Db, run: StoredRun, removal: Removal, now: int) -> Forgot:
         return _forget_tasks(db, run, removal, removal.tasks, now)
     moved = forgetting.begin(run, removal.said, lambda: _reader(db, run.id), now)
     if moved is not None:
-        told = json.encode(moved.decision).decode()
-        marked = (moved.state.value, told, forgetting.ended_as(run), run.id)
-        db.execute("UPDATE run SET state = ?, decision = ?, reason = ? WHERE id = ?", marked)
+        changes = Changes(0, 0, now)
+        changes.decide(RunDecided(run.id, moved.state, moved.decision))
+        write(db, changes, {})
+        db.execute("UPDATE run SET reason = ? WHERE id = ?", (forgetting.ended_as(run), run.id))
         db.execute("DELETE FROM segment WHERE run = ?", (run.id,))
     left = removal.limit - _remove_lines(db, run.id, removal.limit)
     tasks = _remove_tasks(db, run.id, left)

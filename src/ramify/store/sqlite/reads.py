@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ramify.model.context import A_NAME, ContextValue
+from ramify.model.decision import Decision
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join, Rule, nearest
@@ -27,6 +28,7 @@ from ramify.store.reads import (
     Page,
     Refusal,
     Result,
+    RunDecision,
     RunStart,
     Span,
     Sweep,
@@ -67,6 +69,7 @@ IS_UNNAMED = "name IS NULL AND ended IS NULL AND digest = ?"
 NEXT_OWNER = f"SELECT min(owner) FROM run INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner > ?"
 UNNAMED = f"{rows.RUN} INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner = ? AND id > ? ORDER BY id"
 STARTS = "SELECT id, since + 1 FROM run INDEXED BY run_since WHERE since BETWEEN ?1 - 1 AND ?2 - 1 ORDER BY since, id"
+DECIDED = "SELECT run, seq, told FROM decision INDEXED BY decision_seq WHERE seq BETWEEN ? AND ? ORDER BY seq, run, n"
 LINKED_AFTER = "SELECT slot, max(task) FROM waiter WHERE id = ? AND slot > ? GROUP BY slot LIMIT ?"
 GROUPED_AFTER = (
     "SELECT max(first, ?2 + 1 - shift), last, shift FROM span INDEXED BY span_join"
@@ -137,6 +140,13 @@ class SqliteReads:
         with self._link.read() as db:
             found = db.execute(UNNAMED, (digest, rows.write_owner(owner), after))
             return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
+
+    def decisions(self, run: int, *, after: int = 0, limit: int = 100) -> Page[Decision]:
+        """Return the decisions about a run by number."""
+        with self._link.read() as db:
+            rows.run_row(db, run)
+            found = db.execute("SELECT told FROM decision WHERE run = ? AND n > ? ORDER BY n", (run, after))
+            return _page((rows.read_decision(told) for (told,) in found), lambda decision: decision.n, after, limit)
 
     def counts(self, run: int | None) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind."""
@@ -255,8 +265,10 @@ class SqliteReads:
             bounds = (chosen[0][0], chosen[-1][0]) if chosen else (1, 0)
             sweeps = log.sweeps(db, "seq BETWEEN ? AND ? ORDER BY rowid", bounds)
             starts = [RunStart(*row) for row in db.execute(STARTS, bounds)]
+            decided = db.execute(DECIDED, bounds).fetchall()
+            decisions = [RunDecision(run, seq, rows.read_decision(told)) for run, seq, told in decided]
             after = chosen[-1][0] if chosen else after
-            return Tail([CommitRow(*row[:5]) for row in chosen], events, sweeps, starts, after)
+            return Tail([CommitRow(*row[:5]) for row in chosen], events, sweeps, starts, decisions, after)
 
     def head(self) -> int:
         """Where a tail that has read everything stands."""

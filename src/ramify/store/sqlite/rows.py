@@ -24,9 +24,11 @@ from ramify.store.sqlite.file.db import Db
 
 RUN_COLUMNS = (
     "id, name, generation, shape, ordering, follows, lead, endless, params, digest, shown, owner, max_running,"
-    " max_tasks, deadline, fails_as, tolerates, definition, state, round, reason, created, ended, since, decision"
+    " max_tasks, deadline, fails_as, tolerates, definition, state, round, reason, created, ended, since"
 )
-RUN = f"SELECT {RUN_COLUMNS} FROM run"
+#: The last decision about each.
+DECISION = "(SELECT told FROM decision WHERE decision.run = run.id ORDER BY n DESC LIMIT 1)"
+RUN = f"SELECT {RUN_COLUMNS}, {DECISION} FROM run"
 SEGMENT_COLUMNS = (
     "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, deaths, owner,"
     " token, awaits"
@@ -48,7 +50,7 @@ CLAIMED_UNDER = (
 INSERT_SEGMENT = f"INSERT INTO segment ({SEGMENT_COLUMNS.removeprefix('id, ')}) VALUES ({','.join('?' * 17)})"
 #: Of rows that must run apart: see `Deaths.packed`.
 IS_APART = "deaths & 1"
-RUNS_AT = f"SELECT {RUN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN run ON id = wanted.value"
+RUNS_AT = f"SELECT {RUN_COLUMNS}, {DECISION} FROM carray(?) AS wanted CROSS JOIN run ON id = wanted.value"
 SPANS_AT = f"SELECT {SPAN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN span ON first = wanted.value"
 #: Tasks, each with the first id of the span that holds it.
 SPANS_OF = (

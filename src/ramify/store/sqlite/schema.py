@@ -1,8 +1,8 @@
 """The tables of the SQLite store, and the version check that keeps an older Ramify from touching a newer file.
 
 Small tables that change: `session`, `run`, `segment`, `counter`, `total`, `key`, `joins`, `join_part`, `mark`,
-`context`. The log, which only grows: `span`, `task`, `event`, `commits`, `sweep`, and the keys that are held for ever
-(`once.py`).
+`context`. The log, which only grows: `span`, `task`, `event`, `commits`, `sweep`, `decision`, and the keys that are
+held for ever (`once.py`).
 What tasks logged is in `note`, which grows as well and which no verb of the work reads; its numbers are never used
 twice. There are no updates of task and event rows, and no deletes but of ranges: what was never published (vacuum) and
 what a person wants to be forgotten. There is no index on them but their own order, so inserts stay sequential however
@@ -25,7 +25,7 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.file.db import Db
 
-VERSION = 14
+VERSION = 15
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -51,13 +51,18 @@ CREATE TABLE run (
     follows INTEGER, lead INTEGER, endless INTEGER NOT NULL, params BLOB, digest BLOB, shown TEXT NOT NULL,
     owner TEXT, max_running INTEGER, max_tasks INTEGER, deadline INTEGER, fails_as TEXT NOT NULL,
     tolerates TEXT NOT NULL, definition TEXT, state TEXT NOT NULL, round INTEGER NOT NULL, reason TEXT,
-    created INTEGER NOT NULL, ended INTEGER, since INTEGER NOT NULL, decision TEXT, becomes TEXT NOT NULL
+    created INTEGER NOT NULL, ended INTEGER, since INTEGER NOT NULL, becomes TEXT NOT NULL
 );
 CREATE UNIQUE INDEX run_name ON run (name, generation) WHERE name IS NOT NULL;
 CREATE INDEX run_since ON run (since);
 CREATE INDEX run_open ON run (state) WHERE ended IS NULL;
 CREATE INDEX run_unnamed ON run (digest, owner) WHERE name IS NULL AND ended IS NULL;
 CREATE INDEX run_bounded ON run (max_running) WHERE max_running IS NOT NULL AND ended IS NULL;
+
+CREATE TABLE decision (
+    run INTEGER NOT NULL, n INTEGER NOT NULL, seq INTEGER NOT NULL, told TEXT NOT NULL, PRIMARY KEY (run, n)
+) WITHOUT ROWID;
+CREATE INDEX decision_seq ON decision (seq);
 
 CREATE TABLE span (
     first INTEGER PRIMARY KEY, last INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,

@@ -20,7 +20,8 @@ from ramify.store.sqlite.file.db import Db
 
 NEW_COMMIT = "INSERT INTO commits VALUES (NULL, ?, ?, ?, ?, ?)"
 SAME_COMMIT = "UPDATE commits SET events = ?, ranges = ? WHERE seq = ?"
-INSERT_RUN = f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes) VALUES ({','.join('?' * 26)})"
+INSERT_RUN = f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes) VALUES ({','.join('?' * 25)})"
+DECIDE = "INSERT INTO decision VALUES (?, ?, ?, ?)"
 UNMARK = f"DELETE FROM mark WHERE run = ? AND task = ? AND scope = {Scope.TASK:d}"
 FORGET_LATENESS = f"DELETE FROM mark WHERE run = ? AND task = ? AND status = {Status.RETRYING:d}"
 DISOWN = "DELETE FROM waiter WHERE task = ? AND id = ? AND slot = ?"
@@ -124,7 +125,7 @@ def _write_run(db: Db, run: StoredRun, seq: int) -> None:
             run.id, run.name, run.generation, run.shape, run.order.value, follows, lead, run.endless, run.params,
             run.digest, run.shown, rows.write_owner(run.owner), run.max_running, run.max_tasks, run.deadline,
             run.fails_as.value, run.tolerates.value, run.definition, run.state.value, run.round, None,
-            run.created, None, seq - 1, None, RunState.DONE.value,
+            run.created, None, seq - 1, RunState.DONE.value,
         ),
     )  # fmt: skip
 
@@ -207,8 +208,8 @@ def _write_rows(db: Db, changes: Changes) -> None:
 def _write_runs(db: Db, changes: Changes) -> None:
     """Where runs stand from now on; last of all, because the counters of those that end go into the totals."""
     for run, state, decision in changes.decided:
-        said = msgspec.json.encode(decision).decode()
-        db.execute("UPDATE run SET state = ?, decision = ? WHERE id = ?", (state.value, said, run))
+        db.execute("UPDATE run SET state = ? WHERE id = ?", (state.value, run))
+        db.execute(DECIDE, (run, decision.n, changes.seq, msgspec.json.encode(decision).decode()))
     for run, into, reason in changes.drained:
         values = (RunState.DRAINING.value, into.value, reason, run)
         db.execute("UPDATE run SET state = ?, becomes = ?, reason = ? WHERE id = ?", values)

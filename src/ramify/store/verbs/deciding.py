@@ -33,7 +33,7 @@ def note(changes: Changes, run: StoredRun, what: What, said: Said) -> RunDecided
     if moved is None:
         return None
     decided = RunDecided(run.id, moved.state, moved.decision)
-    changes.decided.append(decided)
+    changes.decide(decided)
     return decided
 
 

@@ -11,6 +11,7 @@ from ramify.model.commit import Later, Part
 from ramify.model.death import Death
 from ramify.model.event import Status, Tally
 from ramify.model.join import NewJoins
+from ramify.model.key import Hold
 from ramify.model.run import NewRun, RunState, Tolerance
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import DEAD_AFTER, MANY, House, refused, tasks_of, want
@@ -184,6 +185,36 @@ def an_append_that_takes_a_run_beyond_its_tasks_halts_it(house: House) -> None:
     assert house.add(run, late).ids == ((late.first,),)
     seen = house.store.reads.run(run)
     assert (seen.state, seen.reason) == (RunState.HALTED, "max_tasks=2 exceeded (3 tasks)")
+
+
+def _revived_beyond_its_tasks(house: House) -> int:
+    """A run that was halted for its tasks and is open again, with one more than it may have."""
+    run = house.any_run(house.tasks(2, kind="copy"), max_tasks=2)
+    house.add(run, late := house.tasks())
+    assert house.store.reads.run(run).state is RunState.HALTED
+    house.worker().reopen(run, late.ids)
+    assert house.store.reads.run(run).state is RunState.OPEN
+    return run
+
+
+@case("append")
+def an_append_that_adds_nothing_halts_no_run(house: House) -> None:
+    house.queue(house.tasks(keys=[b"k"], hold=Hold.UNIQUE))
+    run = _revived_beyond_its_tasks(house)
+    house.add(run, house.tasks(keys=[b"k"], hold=Hold.UNIQUE))
+    assert house.store.reads.run(run).state is RunState.OPEN
+    house.add(run, house.tasks())
+    assert house.store.reads.run(run).state is RunState.HALTED
+
+
+@case("commit")
+def a_commit_whose_children_are_all_dropped_halts_no_run(house: House) -> None:
+    house.queue(house.tasks(kind="sum", keys=[b"k"], hold=Hold.UNIQUE))
+    run = _revived_beyond_its_tasks(house)
+    worker = house.worker()
+    claim = worker.take(kinds=["walk"])
+    worker.done(claim, children=[house.tasks(kind="sum", keys=[b"k"], hold=Hold.UNIQUE, parents=claim.tasks[0])])
+    assert house.store.reads.run(run).state is RunState.OPEN
 
 
 # advance: deadline

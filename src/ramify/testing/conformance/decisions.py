@@ -1,16 +1,19 @@
 """Decisions about a run are numbered: one that another has overtaken changes nothing, however late it arrives.
 
-The run remembers the last one: what was decided, by whom, why and when.
+All of them are kept: what was decided, by whom, why and when. Each has its place in the log.
 """
 
 from __future__ import annotations
 
+from ramify.errors import UnknownRun
 from ramify.model.decision import Decision, Said, What
 from ramify.model.event import Status
 from ramify.model.mark import Settled
+from ramify.model.policy import SECOND
 from ramify.model.run import RunState
-from ramify.testing.conformance.house import House
+from ramify.testing.conformance.house import House, refused
 from ramify.testing.conformance.registry import case
+from ramify.testing.paging import every
 
 
 def _last(house: House, run: int) -> Decision:
@@ -36,6 +39,97 @@ def a_run_remembers_the_last_decision_about_it(house: House) -> None:
     house.store.cancel(run, said=Said("enough", "bob"))
     assert _last(house, run) == Decision(4, What.CANCELLED, "bob", "enough", house.clock.now())
     assert house.store.reads.run(run).reason == "enough"
+
+
+def _decided(house: House, run: int, limit: int = 100) -> list[Decision]:
+    return every(lambda after: house.store.reads.decisions(run, after=after, limit=limit))
+
+
+@case("pause")
+def every_decision_about_a_run_is_kept(house: House) -> None:
+    run, other = house.run(house.tasks(2)), house.run(house.tasks())
+    assert _decided(house, run) == []
+    began = house.clock.now()
+    for n in range(4):
+        house.store.pause(run, Said(f"reason {n}", "ann"))
+        house.store.pause(other)
+        house.clock.advance(1)
+    house.store.resume(run, Said("odd \udc80 \0", "bob"))
+    kept = _decided(house, run)
+    assert kept[:4] == [Decision(n + 1, What.PAUSED, "ann", f"reason {n}", began + n * SECOND) for n in range(4)]
+    assert (kept[4].n, kept[4].what, kept[4].by) == (5, What.RESUMED, "bob")
+    assert kept[4] == _last(house, run)
+    assert _decided(house, run, limit=2) == kept
+    assert list(house.store.reads.decisions(run, after=3).rows) == kept[3:]
+    with refused(UnknownRun):
+        house.store.reads.decisions(house.store.reserve(1))
+
+
+@case("pause")
+def a_decision_that_changes_nothing_is_not_kept(house: House) -> None:
+    run = house.run(house.tasks())
+    house.store.pause(run, Said("holiday", "ann"))
+    with house.nothing_changes():
+        house.store.resume(run, Said("late", "bob", after=0))
+    assert [each.reason for each in _decided(house, run)] == ["holiday"]
+
+
+@case("forget")
+def the_decisions_about_a_forgotten_run_stay(house: House) -> None:
+    run = house.any_run(house.tasks(2))
+    worker = house.worker()
+    claim = worker.take()
+    worker.end(claim, status=Status.FAILED)
+    house.settle(run)
+    worker.reopen(run, claim.tasks, said=Said("again", "ann"))
+    house.finish(run)
+    house.run(house.tasks())
+    while house.store.forget(run, said=Said("old", "bob"), limit=1).more:
+        pass
+    assert [(each.n, each.what, each.by) for each in _decided(house, run)] == [
+        (1, What.REOPENED, "ann"),
+        (2, What.FORGOTTEN, "bob"),
+    ]
+    tail = house.store.reads.tail(0)
+    assert [each.decision for each in tail.decisions] == _decided(house, run)
+    assert {each.seq for each in tail.decisions} <= {commit.seq for commit in tail.commits}
+
+
+@case("tail")
+def decisions_are_in_the_tail_in_their_place(house: House) -> None:
+    run = house.any_run(house.tasks(2))
+    worker = house.worker()
+    claim = worker.take()
+    worker.end(claim, status=Status.FAILED)
+    house.settle(run)
+    head = house.store.reads.head()
+    worker.reopen(run, claim.tasks, said=Said("again", "ann"))
+    house.store.pause(run, Said("holiday", "ann"))
+    house.store.resume(run)
+    house.store.cancel(run, said=Said("enough", "bob"))
+    house.store.forget(run)
+    tail = house.store.reads.tail(head)
+    assert [each.run for each in tail.decisions] == [run] * 5
+    assert [each.decision for each in tail.decisions] == _decided(house, run)
+    seqs = [each.seq for each in tail.decisions]
+    assert seqs == sorted(set(seqs))
+    assert set(seqs) <= {commit.seq for commit in tail.commits}
+    at = {commit.seq: commit.at for commit in tail.commits}
+    assert all(at[each.seq] == each.decision.at for each in tail.decisions)
+
+
+@case("tail")
+def a_reopening_and_its_events_are_in_one_commit(house: House) -> None:
+    run = house.any_run(house.tasks(2))
+    worker = house.worker()
+    claim = worker.take()
+    worker.end(claim, status=Status.FAILED)
+    house.settle(run)
+    head = house.store.reads.head()
+    worker.reopen(run, claim.tasks, said=Said("again", "ann"))
+    tail = house.store.reads.tail(head)
+    assert [each.seq for each in tail.decisions] == [head + 1]
+    assert [event.seq for event in tail.events] == [head + 1] * 2
 
 
 @case("pause")

@@ -382,7 +382,8 @@ class House:
         joins = [self._joins(run.id) for run in runs]
         context = [reads.context(run.id) for run in runs if run.state is not RunState.FORGOTTEN]
         values = reads.values(limit=PAGE_LIMIT)
-        return [runs, spans, self.segments(), self.log(), counts, joins, context, values]
+        decisions = [reads.decisions(run.id, limit=PAGE_LIMIT).rows for run in runs]
+        return [runs, spans, self.segments(), self.log(), counts, joins, context, values, decisions]
 
     @contextmanager
     def nothing_changes(self) -> Iterator[None]:
