@@ -39,8 +39,8 @@ demo: $(READY) ## grow a million tasks, kill -9 the program twice, audit the log
 	$(RUN) -m ramify demo $(ARGS)
 
 quick: $(READY) ## the tests for every edit, about a minute: protocol model, contract in memory, kernel, house rules
-	$(RUN) -m pytest -q -n 2 --dist worksteal -m "not full" tests/model tests/model_values tests/house/test_rules.py \
-	    tests/house/test_floors.py tests/kernel/test_core.py $(ARGS)
+	$(RUN) -m pytest -q -n 2 --dist worksteal -m "not full" tests/protocol tests/model tests/house/test_rules.py \
+	    tests/house/test_floors.py tests/kernel/core/test_core.py $(ARGS)
 	$(RUN) -m pytest -q -n 2 --dist worksteal -m "not full" tests/store/test_conformance.py -k memory $(ARGS)
 
 test: $(READY) ## every test except the long tier, two at a time (ARGS="-n 0": one after the other)

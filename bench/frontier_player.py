@@ -68,7 +68,7 @@ from bench.jobs_play import play_drain, play_enqueue, play_retain, play_waiting
 from bench.pipeline_gate import play_gates
 from bench.pipeline_play import play_expand, play_steps
 from bench.tree import Tree, Work
-from ramify.engine.run import Run
+from ramify.engine.runs.run import Run
 from ramify.model.call import Call
 from ramify.model.run import RunState
 

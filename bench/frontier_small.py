@@ -22,7 +22,7 @@ from ramify.model.run import RunState
 def start_all(turn: Small) -> tuple[float, float]:
     """The seconds in which all runs were started, and those until all had ended."""
     # A start says on a terminal that it began; thousands of lines are not what is measured here.
-    engine._inside.say = lambda text: None
+    engine._runtime.say = lambda text: None
     with ExitStack() as workers:
         if turn.mixed:
             workers.enter_context(engine.working())

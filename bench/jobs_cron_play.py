@@ -80,5 +80,5 @@ def _declare(engine: Engine, slots: list[datetime]) -> float:
     for number, at in enumerate(slots):
         engine.schedule(begin.of(), name=f"schedule-{number}", every=timedelta(days=1), start=at, end=at)
     began = time.monotonic()
-    engine._inside.declare_schedules()
+    engine._runtime.declare_schedules()
     return time.monotonic() - began

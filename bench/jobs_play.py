@@ -35,8 +35,8 @@ from bench.frontier_turn import Drain, Enqueue, Report, Retain, Waiting
 from bench.jobs_tasks import busy, engine, heavy, nothing, tasks
 from bench.store_loop import Session
 from ramify import Call, Engine
-from ramify.engine import retention
-from ramify.engine.retention import DAY
+from ramify.engine.jobs import retention
+from ramify.engine.jobs.retention import DAY
 from ramify.model.claim import Want
 from ramify.model.commit import Part
 from ramify.model.event import Status
@@ -64,7 +64,7 @@ def play_enqueue(turn: Enqueue) -> Report:
     engine.enqueue_many(heavy.of("x" * HEAVY) for _ in range(WARMING // HEAVY))
     # The first job of a queue begins it.
     engine.enqueue(nothing.of(-1))
-    commits = Commits(engine._inside.store)
+    commits = Commits(engine._runtime.store)
     if turn.many > 1:
         seconds = _timed(1, lambda place: _add_many(engine, turn.count, turn.many, nothing.of))
     else:
@@ -102,12 +102,12 @@ def play_waiting(turn: Waiting) -> Report:
     seconds = time.monotonic() - began
     _check(many, turn.count, 0)
     samples: dict[str, list[float]] = defaultdict(list)
-    sides = {name: (each, Session(each._inside.store)) for name, each in (("", many), (" empty", empty))}
+    sides = {name: (each, Session(each._runtime.store)) for name, each in (("", many), (" empty", empty))}
     for _ in range(turn.samples):
         for name, (each, session) in sides.items():
             _sample(each, session, lambda what, took, name=name: samples[what + name].append(took))  # type: ignore[misc]
     for each, session in sides.values():
-        each._inside.store.leave(session.process)
+        each._runtime.store.leave(session.process)
     ended = turn.samples * CLAIM
     _check(many, turn.count + ended, ended)
     _check(empty, ended, ended)
@@ -119,7 +119,7 @@ def play_retain(turn: Retain) -> Report:
     if not turn.forgets:
         retention.FIRST = math.inf
     then = Engine("bench.db", include=[tasks])
-    then._inside.use(open_store("bench.db", clock=Behind()))
+    then._runtime.use(open_store("bench.db", clock=Behind()))
     _add_many(then, turn.old, AT_ONCE, nothing.of)
     with then.working():
         while _counts(then)[1] < turn.old:
@@ -128,7 +128,7 @@ def play_retain(turn: Retain) -> Report:
     _add_many(engine, turn.count, AT_ONCE, busy.of)
     began = time.monotonic()
     with engine.working(threads=1):
-        while any(engine._inside.store.reads.segments(limit=1).rows):
+        while any(engine._runtime.store.reads.segments(limit=1).rows):
             time.sleep(LOOK)
         seconds = time.monotonic() - began
         added, done = _counts(engine)
@@ -146,7 +146,7 @@ class Behind(SystemClock):
 
 
 def _sample(on: Engine, session: Session, took: Callable[[str, float], None]) -> None:
-    store = on._inside.store
+    store = on._runtime.store
     for number in range(CLAIM):
         began = time.perf_counter()
         on.enqueue(nothing.of(number))

@@ -34,7 +34,7 @@ PROGRAM = (sys.executable, "-m", "bench.pipeline_gate")
 
 def play_gates(turn: Gates) -> Report:
     """Wait at the gates, and then answer some of them."""
-    engine._inside.say = lambda text: None
+    engine._runtime.say = lambda text: None
     preparing = subprocess.run([*PROGRAM, "prepare", str(turn.runs)], env=environment(), timeout=PREPARING)
     if preparing.returncode:
         raise RuntimeError(f"preparing ended with exit code {preparing.returncode}")
@@ -55,7 +55,7 @@ def play_gates(turn: Gates) -> Report:
 
 def prepare(runs: int) -> None:
     """Start so many runs, and bring each of them to its gate."""
-    quick._inside.say = lambda text: None
+    quick._runtime.say = lambda text: None
     for number in range(runs):
         quick.start(gated.of(number))
     # Leaving waits for the commits of those that are done.

@@ -39,7 +39,7 @@ def play_expand(turn: Expand) -> Report:
 def play_steps(turn: Steps) -> Report:
     """Start runs one by one, and work them off."""
     # A start says on a terminal that it began; thousands of lines are not what is measured here.
-    engine._inside.say = lambda text: None
+    engine._runtime.say = lambda text: None
     began = time.monotonic()
     runs = [engine.start(small.of(number)) for number in range(turn.runs)]
     starting = time.monotonic() - began

@@ -14,7 +14,7 @@ import msgspec
 from bench import frontier_tasks, recovery_tasks
 from bench.recovery_work import NAME, Beside, Compute, Grow, Lanes, Nap, Waves, Works
 from bench.tree import Tree
-from ramify.engine.run import Run
+from ramify.engine.runs.run import Run
 
 
 def play(work: Works) -> Run[Any]:

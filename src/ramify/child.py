@@ -18,18 +18,18 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 
-from ramify.engine.address import load_engine
-from ramify.engine.chorus import words_of
 from ramify.engine.engine import Engine
-from ramify.engine.hearing import hear
-from ramify.engine.importing import importing
-from ramify.engine.member import END_OF_URL, NOT_STARTED, OTHER_TROUBLE, TROUBLES, Orders, Service
-from ramify.engine.telling import Log
+from ramify.engine.processes.address import load_engine
+from ramify.engine.processes.crew_signals import words_of
+from ramify.engine.processes.importing import importing
+from ramify.engine.processes.member import END_OF_URL, NOT_STARTED, OTHER_TROUBLE, TROUBLES, Orders, Service
+from ramify.engine.processes.os_signals import hear
+from ramify.engine.processes.signal_text import Log
 from ramify.errors import ConfigError, RamifyError, StoreError
 from ramify.inspect.text import tell
 from ramify.inspect.words import plural
+from ramify.kernel.core.pressure import is_out_of_files, resident_bytes
 from ramify.kernel.kernel import Kernel
-from ramify.kernel.pressure import is_out_of_files, resident_bytes
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Saved, Signal, Stopping, Took
 from ramify.model.event import Status
@@ -154,7 +154,7 @@ class Recycling:
     def _why(self) -> str | None:
         most, megabytes = self._service.recycle_tasks, self._service.recycle_mb
         # Its claims stop there, so nothing is left in its hands by then.
-        if most is not None and (through := self._kernel.core.appetite.through) >= most:
+        if most is not None and (through := self._kernel.core.claim_policy.through) >= most:
             return f"it had done {plural(through, 'task')}"
         used = None if megabytes is None else resident_bytes()
         if megabytes is not None and used is not None and used > megabytes * MEGABYTE:
@@ -193,7 +193,7 @@ def main(argv: Sequence[str]) -> int:
     _stop_on_signals(kernel)
     threading.Thread(target=_stop_with_the_crew, args=(kernel, report), daemon=True).start()
     try:
-        with engine._inside.using_resources():
+        with engine._runtime.using_resources():
             # Beside this thread, which hears signals and must not be caught in a task.
             kernel.start()
             kernel.join()
@@ -216,16 +216,16 @@ def _load(orders: Orders) -> Engine:
 
 def _engine(orders: Orders, url: str, report: Report) -> Engine:
     engine = _load(orders)
-    inside = engine._inside
-    inside.url, inside.durability, inside.since = url, orders.durability, orders.since
+    runtime = engine._runtime
+    runtime.url, runtime.durability, runtime.since = url, orders.durability, orders.since
     # The crew has it open: where there is none, it was taken away.
-    inside.creates = False
-    inside.say, inside.teller = report.relay, report
+    runtime.creates = False
+    runtime.say, runtime.teller = report.relay, report
     if orders.log is not None:
         log = Log(tell, *orders.log)
-        inside.log_with(log)
+        runtime.log_with(log)
         # What the crew hears of as well, it writes itself, once for all of its members.
-        inside.listen(lambda signal: log(signal) if words_of(signal) is None else None)
+        runtime.listen(lambda signal: log(signal) if words_of(signal) is None else None)
     return engine
 
 
@@ -243,7 +243,7 @@ def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
         on_idle=report.idle if orders.service.burst else None,
         most_tasks=orders.service.recycle_tasks,
     )
-    kernel = engine._inside.kernel(settings)
+    kernel = engine._runtime.kernel(settings)
     kernel.signals.listen(Recycling(kernel, orders.service, report))
     return kernel
 

@@ -5,19 +5,19 @@
 """
 
 from ramify.engine.engine import Engine as Engine
-from ramify.engine.job import Job as Job
-from ramify.engine.run import Run as Run
-from ramify.engine.task import AsyncSpawns as AsyncSpawns
-from ramify.engine.task import Spawns as Spawns
-from ramify.engine.task import Task as Task
-from ramify.engine.tasks import Tasks as Tasks
-from ramify.kernel.control import Defer as Defer
-from ramify.kernel.control import Fatal as Fatal
-from ramify.kernel.control import Return as Return
-from ramify.kernel.control import Skip as Skip
-from ramify.kernel.current import Current as Current
-from ramify.kernel.current import current as current
-from ramify.kernel.stream import Stream as Stream
+from ramify.engine.jobs.job import Job as Job
+from ramify.engine.runs.run import Run as Run
+from ramify.engine.tasks.task import AsyncSpawns as AsyncSpawns
+from ramify.engine.tasks.task import Spawns as Spawns
+from ramify.engine.tasks.task import Task as Task
+from ramify.engine.tasks.tasks import Tasks as Tasks
+from ramify.kernel.attempts.control import Defer as Defer
+from ramify.kernel.attempts.control import Fatal as Fatal
+from ramify.kernel.attempts.control import Return as Return
+from ramify.kernel.attempts.control import Skip as Skip
+from ramify.kernel.attempts.current import Current as Current
+from ramify.kernel.attempts.current import current as current
+from ramify.kernel.attempts.stream import Stream as Stream
 from ramify.model.call import Call as Call
 from ramify.model.job import JobState as JobState
 from ramify.model.outcome import Failure as Failure

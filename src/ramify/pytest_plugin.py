@@ -61,8 +61,8 @@ def workbench(ramify_engine: Engine) -> Iterator[Workbench]:
 
 
 def _engine_at(address: str) -> Engine:
-    from ramify.engine.address import load_engine
-    from ramify.engine.importing import importing
+    from ramify.engine.processes.address import load_engine
+    from ramify.engine.processes.importing import importing
     from ramify.errors import ConfigError
 
     module = address.rpartition(":")[0]

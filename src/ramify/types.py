@@ -58,20 +58,20 @@ Health
     ReadyTask      a task that could run now
 """
 
-from ramify.engine.deciding import Resolved as Resolved
-from ramify.engine.job import JobProgress as JobProgress
-from ramify.engine.keyed import TaskState as TaskState
-from ramify.engine.queue import Queue as Queue
+from ramify.engine.jobs.job import JobProgress as JobProgress
+from ramify.engine.jobs.queue import Queue as Queue
+from ramify.engine.processes.working import Working as Working
 from ramify.engine.resource import AsyncResource as AsyncResource
 from ramify.engine.resource import Resource as Resource
-from ramify.engine.retrying import Retried as Retried
-from ramify.engine.rows import ResultRow as ResultRow
-from ramify.engine.task import TaskDecorator as TaskDecorator
-from ramify.engine.timeline import DecisionRow as DecisionRow
-from ramify.engine.timeline import RunSummary as RunSummary
-from ramify.engine.timeline import TimelineRow as TimelineRow
+from ramify.engine.runs.deciding import Resolved as Resolved
+from ramify.engine.runs.keyed import TaskState as TaskState
+from ramify.engine.runs.retrying import Retried as Retried
+from ramify.engine.runs.rows import ResultRow as ResultRow
+from ramify.engine.runs.timeline import DecisionRow as DecisionRow
+from ramify.engine.runs.timeline import RunSummary as RunSummary
+from ramify.engine.runs.timeline import TimelineRow as TimelineRow
+from ramify.engine.tasks.task import TaskDecorator as TaskDecorator
 from ramify.engine.values import Values as Values
-from ramify.engine.working import Working as Working
 from ramify.inspect.health import Health as Health
 from ramify.inspect.health import LateWork as LateWork
 from ramify.inspect.health import Problem as Problem
@@ -83,12 +83,12 @@ from ramify.inspect.health import StoreHealth as StoreHealth
 from ramify.inspect.health import StuckRun as StuckRun
 from ramify.inspect.status import Counts as Counts
 from ramify.inspect.status import Phase as Phase
-from ramify.kernel.context import Context as Context
-from ramify.kernel.stream import Source as Source
-from ramify.kernel.surroundings import Child as Child
-from ramify.kernel.surroundings import CurrentRun as CurrentRun
-from ramify.kernel.surroundings import Leader as Leader
-from ramify.kernel.values import CurrentValues as CurrentValues
+from ramify.kernel.attempts.attempt_env import Child as Child
+from ramify.kernel.attempts.attempt_env import CurrentRun as CurrentRun
+from ramify.kernel.attempts.attempt_env import Leader as Leader
+from ramify.kernel.attempts.context import Context as Context
+from ramify.kernel.attempts.stream import Source as Source
+from ramify.kernel.attempts.values import CurrentValues as CurrentValues
 from ramify.model.event import Status as Status
 from ramify.model.join import Ends as Ends
 from ramify.model.mark import Settled as Settled

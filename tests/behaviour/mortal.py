@@ -101,8 +101,8 @@ class Program(Station):
             self.schedule(**options)
         self._depot = depot
         self._client = depot.open()
-        self.engine._inside.since = since
-        self.engine._inside.use(cast(Store, Mortal(self._client, reach)))
+        self.engine._runtime.since = since
+        self.engine._runtime.use(cast(Store, Mortal(self._client, reach)))
 
     def work(self) -> bool:
         """Do all that can be done now, as a worker that starts for it; False when it dies of that."""

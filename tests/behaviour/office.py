@@ -83,7 +83,7 @@ def sell(who: str) -> int:
 
 
 @engine.task
-async def vigil(name: str) -> None:
+async def hang_detector(name: str) -> None:
     """Run until somebody cancels it."""
     trace.append(name)
     await asyncio.Event().wait()

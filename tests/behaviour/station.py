@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ramify import Call, Defer, Engine, Run, Slot, Tasks, current
-from ramify.engine.retention import Janitor
+from ramify.engine.jobs.retention import Janitor
 from ramify.kernel.signals import Took
 from ramify.model.event import Status
 from ramify.model.key import key_text
@@ -107,7 +107,7 @@ class Station:
     @property
     def store(self) -> Any:
         """The store it is on."""
-        return self.engine._inside.store
+        return self.engine._runtime.store
 
     def line(self, name: str = "line") -> Run[Any]:
         """The run that a schedule is."""
@@ -146,19 +146,19 @@ class Station:
 
     def trigger(self, name: str = "line") -> int:
         """Start a slot by hand."""
-        return trigger(self.store, name, self.line(name)._stored, self.engine._inside.reserve_ids)
+        return trigger(self.store, name, self.line(name)._stored, self.engine._runtime.reserve_ids)
 
     def backfill(self, low: datetime, high: datetime, parallel: int = 1, name: str = "line") -> int:
         """Fill in the slots from one time to another; how many that are."""
         run, until = self.line(name)._stored, round(high.timestamp() * SECOND)
         slots = to_fill(self.store, name, run, round(low.timestamp() * SECOND), until)
-        backfill(self.store, name, run, slots, parallel, self.engine._inside.reserve_ids)
+        backfill(self.store, name, run, slots, parallel, self.engine._runtime.reserve_ids)
         return len(slots)
 
     def clean(self) -> None:
         """Forget what is old."""
         now = 0.0
-        janitor = Janitor(self.store, self.engine._inside.keeps, lambda: now, lambda: 0.0)
+        janitor = Janitor(self.store, self.engine._runtime.keeps, lambda: now, lambda: 0.0)
         now = 3_600.0
         janitor(Took(0))
 

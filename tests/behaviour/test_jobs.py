@@ -17,7 +17,20 @@ from ramify.inspect.words import instant
 from ramify.kernel.settings import Settings
 from ramify.testing import oracle
 from ramify.testing.using import Workbench
-from tests.behaviour.office import acts, bundle, clip, engine, late, letter, lost, memo, post, stamp, trace, vigil
+from tests.behaviour.office import (
+    acts,
+    bundle,
+    clip,
+    engine,
+    hang_detector,
+    late,
+    letter,
+    lost,
+    memo,
+    post,
+    stamp,
+    trace,
+)
 from tests.crash.clients import wait_until
 
 QUEUED, RUNNING, DONE = JobState.QUEUED, JobState.RUNNING, JobState.DONE
@@ -29,7 +42,7 @@ DAY = 86_400
 def nothing_contradicts_itself(bench: Workbench) -> Iterator[None]:
     """Whatever a test did, the log is whole."""
     yield
-    assert oracle.check(engine._inside.store) == []
+    assert oracle.check(engine._runtime.store) == []
 
 
 def me() -> Job[object]:
@@ -50,7 +63,7 @@ def test_a_job_is_queued_then_running_then_done(bench: Workbench) -> None:
 
 
 def test_a_job_tells_when_it_was_added_and_tried_and_by_whom(bench: Workbench) -> None:
-    before = instant(engine._inside.store.now())
+    before = instant(engine._runtime.store.now())
     job = engine.enqueue(late.of("bob"))
     assert (job.started_at, job.ended_at, job.attempts, job.worker, job.traceback) == (None, None, 0, None, None)
     engine.enqueue(letter.of("one before it"))
@@ -63,7 +76,7 @@ def test_a_job_tells_when_it_was_added_and_tried_and_by_whom(bench: Workbench) -
     assert (job.traceback or "").endswith("ConnectionError: not yet\n")
     bench.advance(10)
     bench.drain()
-    after = instant(engine._inside.store.now())
+    after = instant(engine._runtime.store.now())
     assert job.enqueued_at == before
     assert other.enqueued_at == before + timedelta(seconds=3)
     assert job.started_at is not None
@@ -71,7 +84,7 @@ def test_a_job_tells_when_it_was_added_and_tried_and_by_whom(bench: Workbench) -
     assert before + timedelta(seconds=3) <= job.started_at < job.ended_at <= after
     assert (job.attempts, job.traceback, other.attempts) == (2, None, 1)
     assert held == [other.worker]
-    assert job.worker in {f"{process.id:x}" for process in engine._inside.store.reads.processes()}
+    assert job.worker in {f"{process.id:x}" for process in engine._runtime.store.reads.processes()}
     gone = engine.job(1)
     assert (gone.enqueued_at, gone.ended_at, gone.attempts, gone.worker) == (None, None, 0, None)
 
@@ -266,7 +279,7 @@ def test_the_cancel_of_a_running_job_is_a_request(bench: Workbench) -> None:
 @contextmanager
 def working() -> Iterator[None]:
     """Workers beside the test that hear of cancels soon."""
-    kernel = engine._inside.kernel(Settings(threads=1, beat_every=0.02))
+    kernel = engine._runtime.kernel(Settings(threads=1, beat_every=0.02))
     kernel.start()
     try:
         yield
@@ -276,7 +289,7 @@ def working() -> Iterator[None]:
 
 
 def test_a_coroutine_is_stopped_by_the_cancel_of_its_job(bench: Workbench) -> None:
-    job = engine.enqueue(vigil.of("night"))
+    job = engine.enqueue(hang_detector.of("night"))
     with working():
         wait_until(lambda: trace, "the job to begin")
         assert (job.state, job.cancel("morning")) == (RUNNING, Settled.REQUESTED)

@@ -21,17 +21,17 @@ from tests.behaviour.office import acts, engine, late, letter, memo, post, trace
 def nothing_contradicts_itself(bench: Workbench) -> Iterator[None]:
     """Whatever a test did, the log is whole."""
     yield
-    assert oracle.check(engine._inside.store) == []
+    assert oracle.check(engine._runtime.store) == []
 
 
 def _queue(name: str) -> StoredRun:
-    found = engine._inside.store.reads.find_run(f"jobs/{name}")
+    found = engine._runtime.store.reads.find_run(f"jobs/{name}")
     assert found is not None
     return found
 
 
 def _in_queue(name: str) -> list[str]:
-    rows = engine._inside.store.reads.tasks(_queue(name).id).rows
+    rows = engine._runtime.store.reads.tasks(_queue(name).id).rows
     return [json.decode(row.body)[0] for row in rows]
 
 
@@ -54,7 +54,7 @@ def test_a_task_that_fails_enqueues_nothing(bench: Workbench) -> None:
     job = engine.enqueue(letter.of("ann"))
     bench.drain(raising=False)
     assert (job.state, trace) == (JobState.FAILED, ["ann"])
-    assert engine._inside.store.reads.find_run("jobs/mail") is None
+    assert engine._runtime.store.reads.find_run("jobs/mail") is None
 
 
 def test_each_attempt_begins_with_no_jobs(bench: Workbench) -> None:
@@ -91,7 +91,7 @@ def test_the_result_of_such_a_job_holds_its_key_as_long_as_its_task_says(bench: 
 
 def test_a_cancelled_queue_goes_on_with_such_a_job_as_its_next_generation(bench: Workbench) -> None:
     gone = engine.enqueue(post.of("gone"))
-    engine._inside.store.cancel(_queue("mail").id)
+    engine._runtime.store.cancel(_queue("mail").id)
     acts["ann"] = lambda: current().enqueue(post.of("kept"))
     engine.enqueue(letter.of("ann"))
     bench.drain()
@@ -104,7 +104,7 @@ def test_such_a_job_may_wait_has_no_parent_and_inherits_headers(bench: Workbench
     engine.enqueue(letter.of("ann").headers(tenant="acme"))
     bench.drain()
     (job,) = engine.jobs(queue="mail")
-    row = engine._inside.store.reads.task(job.id)
+    row = engine._runtime.store.reads.task(job.id)
     assert row is not None
     assert (job.state, row.parent, job.headers) == (JobState.QUEUED, None, {"tenant": "acme"})
     bench.advance(61)
@@ -135,7 +135,7 @@ def test_a_full_queue_fails_the_attempt(bench: Workbench) -> None:
     bench.drain(raising=False)
     engine.queue("mail", max_pending=None)
     assert (job.state, _in_queue("mail")) == (JobState.QUEUED, ["here"])
-    (event,) = engine._inside.store.reads.events(job.id, job.id)
+    (event,) = engine._runtime.store.reads.events(job.id, job.id)
     assert event.status is Status.RETRYING
     assert QueueFull.__name__.encode() in (event.value or b"")
 

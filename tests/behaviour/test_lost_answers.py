@@ -37,7 +37,7 @@ def lose(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
     def losing(ways: dict[str, Iterator[Way]]) -> Losing:
         made = Losing(inner, ways)
-        engine._inside.use(cast(Store, made))
+        engine._runtime.use(cast(Store, made))
         return made
 
     yield losing
@@ -47,8 +47,8 @@ def lose(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 def finish() -> None:
     """Run what there is to run."""
-    with engine._inside.using_resources():
-        engine._inside.kernel(Settings(threads=0, until_idle=True)).run()
+    with engine._runtime.using_resources():
+        engine._runtime.kernel(Settings(threads=0, until_idle=True)).run()
 
 
 def outcomes() -> Counter[tuple[str | None, Any]]:

@@ -131,7 +131,7 @@ def test_of_two_versions_that_start_together_the_younger_one_counts_for_both(dep
     first.work()
     old, new = depot.program(2, every=20 * MINUTE), depot.program(3, every=30 * MINUTE)
     for program in (new, old):
-        program.engine._inside.declare_schedules()
+        program.engine._runtime.declare_schedules()
     depot.pass_time(3 * HOUR, 10 * MINUTE, first, old, new)
     assert yard.left == halves(0.5, 3)
 

@@ -30,7 +30,7 @@ def nothing_contradicts_itself(bench: Workbench) -> Iterator[None]:
     """Whatever a test did, the log is whole."""
     yield
     acts.clear()
-    assert oracle.check(engine._inside.store) == []
+    assert oracle.check(engine._runtime.store) == []
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_a_task_whose_value_was_changed_meanwhile_leaves_nothing_of_its_first_tr
     assert trace[:2] == ["ann", "ann"]
     (root,) = run.roots
     assert root.task is not None
-    assert [event.status for event in engine._inside.store.reads.events(root.task, root.task)] == [Status.DONE]
+    assert [event.status for event in engine._runtime.store.reads.events(root.task, root.task)] == [Status.DONE]
 
 
 def test_a_task_that_always_loses_fails_and_says_which_value_it_was(bench: Workbench, stamps: Values[int]) -> None:
@@ -158,7 +158,7 @@ def test_a_value_expires_and_vacuum_removes_it(bench: Workbench, stamps: Values[
     assert (stamps.get("ann"), stamps.update("ann", lambda left: left + 1, default=0)) == (None, 1)
     stamps.set("bob", 1, ttl=1)
     bench.advance(2)
-    assert engine._inside.store.vacuum().values == 1
+    assert engine._runtime.store.vacuum().values == 1
     assert list(stamps.items()) == [("ann", 1)]
 
 
@@ -168,13 +168,13 @@ def test_each_change_is_made_once_though_each_verb_gets_lost(
 ) -> None:
     monkeypatch.setattr(start, "_PAUSES", (0.0,) * 12)
     (tmp_path / "losing").mkdir()
-    inner = open_store(STORES[engine._inside.store.describe().name](tmp_path / "losing"), durability="process")
+    inner = open_store(STORES[engine._runtime.store.describe().name](tmp_path / "losing"), durability="process")
     losing = Losing(inner, {verb: cycle((way, "answered")) for verb in ("reserve", "enter", "leave", "swap", "commit")})
-    engine._inside.use(cast(Store, losing))
+    engine._runtime.use(cast(Store, losing))
     stamps = engine.values("stamps", int)
     assert [stamps.update("all", lambda left: left + 1, default=0) for _ in range(3)] == [1, 2, 3]
     engine.enqueue_many([sell.of("all") for _ in range(10)])
-    engine._inside.kernel(Settings(threads=0, until_idle=True)).run()
+    engine._runtime.kernel(Settings(threads=0, until_idle=True)).run()
     assert stamps.get("all") == -7
     assert oracle.check(inner) == []
     assert {"swap", "commit"} <= set(losing.lost)

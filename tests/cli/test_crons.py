@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramify import Engine
-from ramify.engine import deciding
+from ramify.engine.runs import deciding
 from ramify.inspect.crons import cron
 from ramify.model.process import NewProcess, new_process_id
 from ramify.shapes.cron.declaration import kinds_of
@@ -61,7 +61,7 @@ def pass_time(bench: Workbench, *, hours: float) -> None:
 
 
 def store_of(bench: Workbench) -> Store:
-    return bench.engine._inside.store
+    return bench.engine._runtime.store
 
 
 def declared(bench: Workbench, *names: str) -> None:

@@ -148,7 +148,7 @@ def test_what_a_task_logs_is_in_the_log_once_and_with_its_facts(folder: Path, se
         assert line["process"]
         assert line["attempt"] == 1
     engine = Engine("walk.db")
-    stored = engine._inside.store.reads.logs(logged[0]["run"]).rows
+    stored = engine._runtime.store.reads.logs(logged[0]["run"]).rows
     assert [(each.line.task, each.line.text) for each in stored] == [(line["task"], line["text"]) for line in logged]
     engine.close()
 

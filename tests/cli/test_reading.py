@@ -30,7 +30,7 @@ from ramify.store.error_groups import GROUP_SCAN, MOST_GROUPS
 from ramify.store.reads import Tail
 from ramify.store.sqlite.reads import SqliteReads
 from tests.cli.conftest import HOSTILE, RAW, Desk
-from tests.engine.jobs import fragile, jobs
+from tests.engine.sample_jobs import fragile, jobs
 
 TRACEBACK = """\
 KeyError: k

@@ -10,7 +10,7 @@ import pytest
 
 from ramify.cli.arguments import call_of
 from ramify.cli.visit import Wrong
-from ramify.engine.tasks import Tasks
+from ramify.engine.tasks.tasks import Tasks
 from ramify.model.task import is_own
 from ramify.store.open import open_store
 

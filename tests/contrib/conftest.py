@@ -74,8 +74,8 @@ def heard() -> Iterator[list[tuple[str, Any, str]]]:
 
 def work_off(backend: RamifyBackend) -> None:
     """One worker does what is ready, one after the other, until nothing is."""
-    inside = backend.depot.engine._inside
-    with inside.using_resources():
-        kernel = inside.kernel(Settings(threads=1, on_idle=lambda: kernel.stop()))
+    runtime = backend.depot.engine._runtime
+    with runtime.using_resources():
+        kernel = runtime.kernel(Settings(threads=1, on_idle=lambda: kernel.stop()))
         kernel.start()
         kernel.join()

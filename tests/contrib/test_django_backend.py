@@ -173,7 +173,7 @@ def test_a_task_that_was_done_tells_what_it_returned_when_and_where(backend: Ram
     result.refresh()
     assert (result.status, result.return_value, result.errors, result.is_finished) == (SUCCESSFUL, 3, [], True)
     assert result.enqueued_at <= result.started_at == result.last_attempted_at <= result.finished_at
-    (process,) = backend.depot.engine._inside.store.reads.processes()
+    (process,) = backend.depot.engine._runtime.store.reads.processes()
     assert (result.worker_ids, result.attempts) == ([f"{process.id:x}"], 1)
     assert goods.add.get_result(result.id) == result
     assert goods.ran == [(1, 2)]
@@ -245,7 +245,7 @@ def test_without_time_zones_a_time_is_one_of_the_settings(configure: Configure) 
     with override_settings(USE_TZ=False, TIME_ZONE="Asia/Tokyo"):
         result = goods.add.using(run_after=datetime(2100, 1, 1)).enqueue(1)
         (job,) = backend.depot.engine.jobs()
-        segment = backend.depot.engine._inside.store.reads.segment(job.id)
+        segment = backend.depot.engine._runtime.store.reads.segment(job.id)
         assert segment is not None
         assert segment.due == int(datetime(2099, 12, 31, 15, tzinfo=UTC).timestamp()) * 1_000_000
         assert backend.get_result(result.id).task.run_after == result.task.run_after == datetime(2100, 1, 1)
@@ -288,7 +288,7 @@ def test_a_result_is_of_its_task_and_its_backend(backend: RamifyBackend) -> None
 
 def test_a_result_that_was_forgotten_does_not_exist(configure: Configure) -> None:
     backend = configure(keep=timedelta(hours=1))
-    assert backend.depot.engine._inside.keeps()[KIND] == 3600
+    assert backend.depot.engine._runtime.keeps()[KIND] == 3600
     result = goods.add.enqueue(1)
     work_off(backend)
     assert backend.get_result(result.id).status == SUCCESSFUL
@@ -359,7 +359,7 @@ def test_people_see_a_task_under_its_path(backend: RamifyBackend) -> None:
     add, fail = (f"{goods.__name__}.{name}" for name in ("add", "fail"))
     assert [job.kind for job in engine.jobs()] == [fail, add]
     (run,) = engine.runs()
-    assert [group.kind for group in engine._inside.store.reads.errors(run.id).groups] == [fail]
+    assert [group.kind for group in engine._runtime.store.reads.errors(run.id).groups] == [fail]
     counted = {(each.kind, outcome) for signal in heard for each in signal.attempts for outcome, _ in each.outcomes}
     assert counted == {(add, "done"), (fail, "failed")}
 

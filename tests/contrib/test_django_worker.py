@@ -120,7 +120,7 @@ def test_a_task_whose_worker_was_killed_is_run_by_the_next_one_and_recorded_once
     try:
         witness = site.folder / "witness"
         wait_until(lambda: witness.exists() and witness.read_text() == "begins 1\n", "the first worker runs it")
-        reads = engine._inside.store.reads
+        reads = engine._runtime.store.reads
         wait_until(lambda: reads.logs(run.id, task=job.id).rows, "the log says so")
         assert job.state == "running"
     finally:
@@ -146,7 +146,7 @@ def test_a_worker_that_runs_already_takes_a_task_it_has_never_heard_of(site: Sit
     try:
         engine = Engine(site.folder / "tasks.db")
         wait_until((site.folder / "tasks.db").exists, "there is a store")
-        wait_until(lambda: engine._inside.store.reads.processes(), "a worker is there")
+        wait_until(lambda: engine._runtime.store.reads.processes(), "a worker is there")
         for order in ("o-17", "o-18"):
             (job,) = engine.jobs(key=site.ask(f"invoice.enqueue({order!r}).id"))
             assert job.kind == "shop.tasks.invoice"

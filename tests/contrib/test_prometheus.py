@@ -142,7 +142,7 @@ def test_totals_are_those_of_the_store_whoever_did_the_work(tmp_path: Path) -> N
 def test_buckets_hold_all_that_is_below_them(engine: Engine) -> None:
     metrics, registry = Metrics(engine), CollectorRegistry()
     registry.register(metrics)
-    signals = engine._inside.signals()
+    signals = engine._runtime.signals()
     for _ in range(2):
         signals.send(Worked(0, 1, 0.5, 1, (Attempts("work", "mail", (("done", 6),), 9.0, (3, 2, *[0] * 11, 1)),)))
     found = samples(generate_latest(registry).decode())

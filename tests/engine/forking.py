@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ramify import AsyncSpawns, Engine, Return, Spawns
-from ramify.engine.task import Task
+from ramify.engine.tasks.task import Task
 from ramify.kernel.tuning import PIECE
 
 #: Far above what a child needs to end, and far below what a test may take.
@@ -35,7 +35,7 @@ waited = threading.Event()
 
 
 def folder() -> Path:
-    return Path(os.fspath(engine._inside.url)).parent
+    return Path(os.fspath(engine._runtime.url)).parent
 
 
 def enter(label: str) -> None:
@@ -223,7 +223,7 @@ def logged(how: str) -> str:
 
 
 def main(mode: str, place: str) -> None:
-    engine._inside.url = f"{place}/forking.db"
+    engine._runtime.url = f"{place}/forking.db"
     if mode == "threads":
         engine.around(witnessed)
     ways: dict[Task[[str], str, Any], Sequence[str]] = dict.fromkeys((plain, generator, coroutine, stream), WAYS)

@@ -111,7 +111,7 @@ async def use_our_loop(name: str) -> list[str]:
 
 
 def main(processes: int, file: str) -> None:
-    engine._inside.url = file
+    engine._runtime.url = file
     calls = [*map(use.of, USES), use_our_loop.of("asyncio-subprocess")]
     run = engine.run(calls, order="any", threads=len(calls), processes=processes)
     print(json.dumps({**dict(run.results(partial=True)), **{each.arguments[0]: str(each) for each in run.errors()}}))

@@ -80,7 +80,7 @@ def failed(run: Run[Any]) -> str:
 
 
 def logged(engine: Engine, run: Run[Any]) -> list[str]:
-    return [line.line.text for line in engine._inside.store.reads.logs(run.id).rows]
+    return [line.line.text for line in engine._runtime.store.reads.logs(run.id).rows]
 
 
 @every_calling
@@ -130,7 +130,7 @@ def test_hooks_of_a_set_are_around_its_own_tasks_and_inside_those_of_the_sets_th
     engine.run(left.task(saunter).of())
     assert [each for each in trace if each.startswith("before")] == ["before engine", "before left"]
     trace.clear()
-    (found,) = [task for task in engine._inside.table().values() if task.kind == "walk"]
+    (found,) = [task for task in engine._runtime.table().values() if task.kind == "walk"]
     engine.run(found.of())
     assert trace[:4] == ["before engine", "before left", "before right", "before shared"]
     engine.close()
@@ -334,7 +334,7 @@ def numbers(count: int) -> Iterator[str]:
 
 
 def test_hooks_work_in_worker_processes(tmp_path: Path) -> None:
-    hooked.engine._inside.url = tmp_path / "hooked.db"
+    hooked.engine._runtime.url = tmp_path / "hooked.db"
     run = hooked.engine.run([plain.of("a"), coroutine.of("b"), leaf.of("c")], params="bob", processes=1)
     assert [*run.results(plain), *run.results(coroutine)] == ["bob 1", "bob 1"]
     assert [*run.results(leaf)] != [os.getpid()]

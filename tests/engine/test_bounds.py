@@ -111,7 +111,7 @@ def test_going_on_does_not_move_a_deadline(make: Make) -> None:
     again = engine.start(patient.of(), name="x", deadline=moment)
     assert again._stored.deadline == first._stored.deadline == round(moment.timestamp() * 1_000_000)
     said: list[str] = []
-    engine._inside.say = said.append
+    engine._runtime.say = said.append
     engine.start(patient.of(), name="x", deadline=timedelta(hours=2))
     assert " continues, with 3,6" in said[0] or "with 3,5" in said[0]
     with pytest.raises(ConfigError, match=r"exists with deadline='20.*got deadline='20"):

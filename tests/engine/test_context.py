@@ -52,7 +52,7 @@ def test_the_context_of_a_run_is_a_mapping_of_what_its_tasks_set(engine: Engine)
 
 
 def test_a_context_of_many_names_is_read_whole(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ramify.engine.reading.PAGE", 7)
+    monkeypatch.setattr("ramify.engine.runs.reading.PAGE", 7)
     run = engine.run([count.of(n) for n in range(40)])
     assert run.context.keys() == {"seen", "last", *(f"number {n}" for n in range(40))}
     assert run.context["number 17"] == 17

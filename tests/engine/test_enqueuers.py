@@ -11,9 +11,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def end_of(program: str, folder: Path) -> tuple[int, str]:
-    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    attempt_env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests.engine.enqueuers", program]
-    ended = subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(command, cwd=folder, env=attempt_env, capture_output=True, text=True, timeout=120)
     return ended.returncode, ended.stderr
 
 

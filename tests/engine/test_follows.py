@@ -131,7 +131,7 @@ def test_a_failed_leader_that_is_retried_leads_again(engine: Engine) -> None:
 
 
 def test_worker_processes_keep_two_runs_in_step(tmp_path: Path) -> None:
-    shared_engine._inside.url = tmp_path / "shared.db"
+    shared_engine._runtime.url = tmp_path / "shared.db"
     try:
         leader = shared_engine.start(lead.of("a", 7))
         follower = shared_engine.run(follow.of("a", 7), follows=(leader, 1), processes=2)

@@ -102,7 +102,7 @@ def test_a_warning_of_a_forked_child_is_seen_and_not_kept_for_a_store_that_never
 EARLY = """
 import os, signal
 os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
-from ramify.engine.hearing import hear
+from ramify.engine.processes.os_signals import hear
 
 put_back = hear((signal.SIGTERM,), lambda number, frame: print("heard", flush=True))
 child = os.fork()

@@ -6,7 +6,7 @@ import pytest
 
 from ramify import ConfigError
 from tests.engine.conftest import Make
-from tests.engine.jobs import fragile, jobs
+from tests.engine.sample_jobs import fragile, jobs
 from tests.kernel.shop import wait_until
 
 

@@ -52,7 +52,7 @@ def engine(make: Make) -> Engine:
 
 def test_lanes_of_one_task_each_share_a_row(engine: Engine) -> None:
     run = engine.start([free.of(number).lane(f"lane {number}") for number in range(500)])
-    assert len(engine._inside.store.reads.segments(run=run.id).rows) == 1
+    assert len(engine._runtime.store.reads.segments(run=run.id).rows) == 1
     with engine.working(threads=2):
         run.wait()
     assert seen == {(f"lane {number}", number): 1 for number in range(500)}

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ramify import Engine, Tasks
-from ramify.engine import housekeeping
-from ramify.engine.housekeeping import Housekeeping
+from ramify.engine.processes import housekeeping
+from ramify.engine.processes.housekeeping import Housekeeping
 from ramify.kernel.signals import Saved, Signal, Took
 from ramify.model.process import NewProcess, new_process_id
 from ramify.store.sqlite.file.db import Db
@@ -79,7 +79,7 @@ def test_a_lone_run_makes_few_transactions(tmp_path: Path, transactions: list[st
 
 def test_who_is_not_alone_looks_for_the_dead_before_it_claims(tmp_path: Path, transactions: list[str]) -> None:
     engine = Engine(tmp_path / "shared.db", include=[here])
-    engine._inside.store.enter(NewProcess(new_process_id()))
+    engine._runtime.store.enter(NewProcess(new_process_id()))
     engine.run(one.of(7))
     engine.close()
     assert any("heartbeat.reap" in each for each in transactions)

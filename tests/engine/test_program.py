@@ -114,13 +114,13 @@ def test_a_signal_finishes_what_runs_saves_it_and_ends_the_program(
     assert process.returncode == (-signal.SIGINT if number == signal.SIGINT else 128 + signal.SIGTERM)
 
     def check(engine: Engine) -> None:
-        run = engine._inside.store.reads.find_run("chain")
+        run = engine._runtime.store.reads.find_run("chain")
         assert run is not None
         assert run.state is RunState.OPEN
         # The task that ran was finished and saved, and nobody is left holding anything.
-        assert engine._inside.store.reads.counts(run.id)["step"][1] == 21
-        assert [each for each in engine._inside.store.reads.segments(run=run.id).rows if each.owner is not None] == []
-        assert [each for each in engine._inside.store.reads.processes() if not each.reaped] == []
+        assert engine._runtime.store.reads.counts(run.id)["step"][1] == 21
+        assert [each for each in engine._runtime.store.reads.segments(run=run.id).rows if each.owner is not None] == []
+        assert [each for each in engine._runtime.store.reads.processes() if not each.reaped] == []
 
     with_engine(tmp_path, check)
     text, _ = program(CHAIN).communicate(timeout=60)
@@ -305,7 +305,7 @@ def test_an_engine_can_be_made_where_there_is_no_folder_any_more(
     os.chdir("gone")
     (tmp_path / "gone").rmdir()
     engine = Engine(tmp_path / "kept.db")
-    assert engine._inside.store.describe().location == str(tmp_path / "kept.db")
+    assert engine._runtime.store.describe().location == str(tmp_path / "kept.db")
     engine.close()
 
 
@@ -333,6 +333,6 @@ def with_engine(folder: Path, look: Callable[[Engine], None]) -> None:
 
 
 def assert_done(engine: Engine, runs: int) -> None:
-    found = engine._inside.store.reads.runs().rows
+    found = engine._runtime.store.reads.runs().rows
     assert [run.state for run in found] == [RunState.DONE] * runs
-    assert [engine._inside.store.reads.counts(run.id)["step"][1] for run in found] == [41] * runs
+    assert [engine._runtime.store.reads.counts(run.id)["step"][1] for run in found] == [41] * runs

@@ -12,9 +12,9 @@ import pytest
 
 from ramify import Engine
 from ramify.errors import StoreBroken
-from tests.engine import jobs as known
+from tests.engine import sample_jobs as known
 from tests.engine.conftest import Make
-from tests.engine.jobs import gated, jobs, tree
+from tests.engine.sample_jobs import gated, jobs, tree
 from tests.house.planted import REPOSITORY
 
 PROGRAM = """
@@ -98,7 +98,7 @@ def test_where_there_is_no_terminal_nothing_is_written_by_itself(tmp_path: Path)
 @pytest.mark.parametrize("threads", [None, 0])
 def test_elsewhere_it_is_said_and_the_last_look_is_the_end(engine: Engine, threads: int | None) -> None:
     said: list[str] = []
-    engine._inside.say = said.append
+    engine._runtime.say = said.append
     engine.run(tree.of("a", 2), name="w\x1b[2Jalk", threads=threads, progress=True)
     assert said[-1].startswith("w\\x1b[2Jalk · done · round 2 · ")
     assert "13 done · 0 pending" in said[-1]
@@ -109,7 +109,7 @@ def test_elsewhere_it_is_said_and_the_last_look_is_the_end(engine: Engine, threa
 
 def test_it_is_off_unless_asked_for(engine: Engine) -> None:
     said: list[str] = []
-    engine._inside.say = said.append
+    engine._runtime.say = said.append
     engine.run(tree.of("a", 2))
     assert not any("done" in line for line in said)
 
@@ -122,7 +122,7 @@ def test_lines_come_while_it_works(engine: Engine, monkeypatch: pytest.MonkeyPat
         if "1 pending" in text:
             looked.set()
 
-    engine._inside.say = say
+    engine._runtime.say = say
 
     def open_the_gate() -> None:
         looked.wait(20)
@@ -139,7 +139,7 @@ def test_what_breaks_the_work_is_raised_and_the_display_is_gone(engine: Engine) 
     def break_it(runs: object) -> None:
         raise StoreBroken("the disk is gone")
 
-    engine._inside.work_on = break_it
+    engine._runtime.work_on = break_it
     with pytest.raises(StoreBroken, match="the disk is gone"):
         engine.run(tree.of("a", 1), progress=True)
     assert not any(thread.name == "ramify-progress" for thread in threading.enumerate())

@@ -43,7 +43,7 @@ def test_a_resource_is_opened_on_first_use_and_closed_backwards() -> None:
     engine.resource(trace.opener("never"))
     assert trace.lines == []
     assert (second(), first(), second()) == ("second", "first", "second")
-    close_all(engine._inside.resources())
+    close_all(engine._runtime.resources())
     assert trace.lines == ["open second", "open first", "close first", "close second"]
     assert first() == "first"
     assert trace.lines[-1] == "open first"

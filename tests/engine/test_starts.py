@@ -41,9 +41,9 @@ class Counting:
 def counted(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     asked: Counter[str] = Counter()
     engine = Engine(include=[jobs])
-    engine._inside.say = lambda text: None
+    engine._runtime.say = lambda text: None
     store: Any = Counting(open_store(request.param, folder=str(tmp_path)), asked)
-    engine._inside.use(store)
+    engine._runtime.use(store)
     engine.start(small.of(0))
     asked.clear()
     yield engine, asked

@@ -60,7 +60,7 @@ def test_the_handle_of_a_run_shows_what_users_need_and_nothing_else() -> None:
     looks |= {"definition", "state", "summary"}
     reads = {"aresults", "check", "decisions", "durations", "errors", "results", "sql", "timeline", "wait"}
     steers = {"add", "answer", "cancel", "forget", "pause", "resolve", "resume", "retry"}
-    assert seen(Run(Engine("memory:")._inside, 1)) == looks | reads | steers
+    assert seen(Run(Engine("memory:")._runtime, 1)) == looks | reads | steers
 
 
 def test_the_current_attempt_shows_what_handlers_need_and_nothing_else() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from ramify import BadPayload, ConfigError, Engine, Tasks, ValueContended, Values, current
 from ramify.engine import values as module
-from ramify.engine.importing import importing
+from ramify.engine.processes.importing import importing
 from ramify.model.value import MAX_VALUE, MOST_TRIES
 from ramify.testing import using
 from tests.engine.conftest import Make
@@ -113,7 +113,7 @@ def test_a_change_that_somebody_else_overtook_is_made_anew(quotas: Values[int], 
 
 def test_many_threads_and_engines_that_update_one_value_lose_no_update(make: Make) -> None:
     engines = [make() for _ in range(3)]
-    if not engines[0]._inside.store.describe().shared:
+    if not engines[0]._runtime.store.describe().shared:
         engines = engines[:1]
     with ThreadPoolExecutor(6) as pool:
         made = list(

@@ -30,8 +30,8 @@ class Example:
 
     def start(self, *args: object) -> subprocess.Popen[str]:
         command = [sys.executable, str(self._script), *map(str, args)]
-        surroundings = {**os.environ, "TMPDIR": str(self._folder)}
-        return subprocess.Popen(command, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        attempt_env = {**os.environ, "TMPDIR": str(self._folder)}
+        return subprocess.Popen(command, env=attempt_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, *args: object) -> str:
         """Let it run to its end; what it printed."""

@@ -40,9 +40,9 @@ class Site:
         """Start a server on a free port; when the block is left, it gets the signal and ends by it."""
         log = self._folder / "server.log"
         command = [sys.executable, "-m", "uvicorn", "--app-dir", "examples", "--port", "0", "fastapi_app:app"]
-        surroundings = {**os.environ, "TMPDIR": str(self._folder)}
+        attempt_env = {**os.environ, "TMPDIR": str(self._folder)}
         with log.open("w") as out:
-            child = subprocess.Popen(command, cwd=ROOT, env=surroundings, stdout=out, stderr=out)
+            child = subprocess.Popen(command, cwd=ROOT, env=attempt_env, stdout=out, stderr=out)
         try:
             wait_until(lambda: _address(log.read_text()) or child.poll() is not None)
             address = _address(log.read_text())

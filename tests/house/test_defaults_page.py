@@ -14,12 +14,12 @@ import pytest
 from ramify import Backoff, Engine, Tasks
 from ramify.cli.commands.health import health
 from ramify.cli.commands.worker import worker
-from ramify.engine.crew import HUNG_AFTER, TO_BE_GONE
-from ramify.engine.member import Orders
-from ramify.engine.options import Options
-from ramify.engine.retention import DAY, KEEP_CANCELLED, KEEP_DONE, KEEP_FAILED
+from ramify.engine.jobs.retention import DAY, KEEP_CANCELLED, KEEP_DONE, KEEP_FAILED
+from ramify.engine.processes.crew import HUNG_AFTER, TO_BE_GONE
+from ramify.engine.processes.member import Orders
+from ramify.engine.tasks.options import Options
 from ramify.inspect.health import DEAD_AFTER, SILENT_SECONDS
-from ramify.kernel.handler import Policy
+from ramify.kernel.core.handler import Policy
 from ramify.kernel.settings import GRACE, Settings
 from ramify.kernel.tuning import (
     CHOSEN_COROUTINES,
@@ -184,8 +184,8 @@ def test_three_retries_are_four_attempts_in_a_run_in_rounds_of_priority_zero() -
         assert run._stored.order is Order.ROUNDS
         task = run.roots[0].task
         assert task is not None
-        events = engine._inside.store.reads.events(task, task)
-        row = engine._inside.store.reads.task(task)
+        events = engine._runtime.store.reads.events(task, task)
+        row = engine._runtime.store.reads.task(task)
     assert [event.status for event in events] == [Status.RETRYING] * OPTIONS.retries + [Status.FAILED]
     assert row is not None
     assert row.priority == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ramify.cli.commands.health import health
 from ramify.cli.commands.worker import worker
-from ramify.engine.crew import FIRST_PAUSE, HUNG_AFTER, LONGEST_PAUSE, TO_BE_GONE
+from ramify.engine.processes.crew import FIRST_PAUSE, HUNG_AFTER, LONGEST_PAUSE, TO_BE_GONE
 from ramify.inspect.health import SILENT_SECONDS
 from ramify.kernel.settings import Settings
 

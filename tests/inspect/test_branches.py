@@ -66,7 +66,7 @@ def began(bench: Workbench, what: Steps[[int], Any, Any], count: int = 4) -> Run
 
 
 def look(bench: Workbench, run: Run[Any], limit: int | None = None) -> Graph:
-    store = bench.engine._inside.store
+    store = bench.engine._runtime.store
     graph = graph_of(store, store.reads.run(run.id))
     assert graph is not None
     return with_branches(store, graph, limit)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ramify import ConfigError, Defer, Engine, current
-from ramify.engine import deciding
+from ramify.engine.runs import deciding
 from ramify.inspect.crons import CronState, CronView, cron, cron_names, crons
 from ramify.inspect.doctor import examine
 from ramify.inspect.health import health_of
@@ -73,7 +73,7 @@ def reports_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def store_of(bench: Workbench) -> Store:
-    return bench.engine._inside.store
+    return bench.engine._runtime.store
 
 
 def seen(bench: Workbench, name: str) -> CronView:

@@ -46,8 +46,8 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 
 
 def look(engine: Engine, run: int) -> Graph:
-    reads = engine._inside.store.reads
-    found = graph_of(engine._inside.store, reads.run(run))
+    reads = engine._runtime.store.reads
+    found = graph_of(engine._runtime.store, reads.run(run))
     assert found is not None
     return found
 
@@ -249,8 +249,8 @@ def test_what_follows_the_end_is_a_node_if_there_is_something(engine: Engine) ->
 
 def test_a_run_of_another_shape_has_no_graph(engine: Engine) -> None:
     run = engine.run(walk.of(1).key("a"), threads=0)
-    reads = engine._inside.store.reads
-    assert graph_of(engine._inside.store, reads.run(run.id)) is None
+    reads = engine._runtime.store.reads
+    assert graph_of(engine._runtime.store, reads.run(run.id)) is None
 
 
 def test_what_starts_another_run_says_what_and_when(engine: Engine) -> None:

@@ -94,13 +94,13 @@ def test_what_a_job_brought_forth_is_no_job(bench: Workbench) -> None:
 
 def test_a_job_that_a_dead_process_holds_is_not_running(tmp_path: Path) -> None:
     engine = Engine(tmp_path / "s.db", include=[here])
-    job, reads = engine.enqueue(mail.of("ann")), engine._inside.store.reads
+    job, reads = engine.enqueue(mail.of("ann")), engine._runtime.store.reads
     other, process = open_store(tmp_path / "s.db"), new_process_id()
     other.enter(NewProcess(process))
     other.claim(Stamp(process, 1), Want(frozenset({"mail"}), 1))
-    assert standing_of(reads, job.id, engine._inside.store.now()).state is JobState.RUNNING
+    assert standing_of(reads, job.id, engine._runtime.store.now()).state is JobState.RUNNING
     other.close()
-    assert standing_of(reads, job.id, engine._inside.store.now()).state is JobState.QUEUED, (
+    assert standing_of(reads, job.id, engine._runtime.store.now()).state is JobState.QUEUED, (
         "although nobody has buried it yet"
     )
     engine.close()

@@ -43,7 +43,7 @@ def test_bytes_in_no_form_of_ours_are_shown_as_text(raw: bytes) -> None:
         (Status.RETRYING, Failure("OSError").encode(), "attempt 2 failed, to be tried again: OSError"),
         (
             Status.FAILED,
-            Failure("ramify.kernel.control.Fatal", "gone").encode(),
+            Failure("ramify.kernel.attempts.control.Fatal", "gone").encode(),
             "attempt 2 failed, and it was the last: gone",
         ),
         (

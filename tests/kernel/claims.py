@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ramify.kernel.core import Core
-from ramify.kernel.handler import Calling, Handler, Policy
-from ramify.kernel.holding import Holding
+from ramify.kernel.core.core import Core
+from ramify.kernel.core.handler import Calling, Handler, Policy
+from ramify.kernel.core.holding import Holding
+from ramify.kernel.core.work import Chunk
 from ramify.kernel.settings import Settings
-from ramify.kernel.work import Chunk
 from ramify.model.claim import Claim, Claimed
 from ramify.model.codec import Signature
 from ramify.model.commit import Committed

@@ -15,13 +15,13 @@ from typing import Any
 
 from ramify.engine.library import StoreLibrary
 from ramify.errors import StoreUnavailable
-from ramify.kernel.control import Return
-from ramify.kernel.handler import Calling, Handler, Policy
+from ramify.kernel.attempts.control import Return
+from ramify.kernel.attempts.stream import Stream
+from ramify.kernel.core.handler import Calling, Handler, Policy
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signal, Signals
-from ramify.kernel.stream import Stream
 from ramify.model.call import Call, Group
 from ramify.model.codec import Signature
 from ramify.model.event import Event, Status

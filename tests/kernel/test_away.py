@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from ramify.errors import StoreBroken, StoreUnavailable
-from ramify.kernel.current import current
+from ramify.kernel.attempts.current import current
+from ramify.kernel.attempts.stream import Stream
 from ramify.kernel.faults import arm, disarm
-from ramify.kernel.sender import Sender
+from ramify.kernel.outgoing.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Buried, Entered, Saved, Signals, Stopping, StoreAway, StoreBack
-from ramify.kernel.stream import Stream
 from ramify.kernel.tuning import PIECE
 from ramify.model.call import Call
 from ramify.model.event import Status

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel import coroutines
-from ramify.kernel.control import Defer, Return, Skip
-from ramify.kernel.current import Current, current
+from ramify.kernel.attempts import coroutines
+from ramify.kernel.attempts.control import Defer, Return, Skip
+from ramify.kernel.attempts.current import Current, current
 from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.run import RunState

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.control import Return
-from ramify.kernel.current import current
+from ramify.kernel.attempts.control import Return
+from ramify.kernel.attempts.current import current
 from ramify.kernel.tuning import PIECE
 from ramify.model.call import Call
 from ramify.model.event import Status

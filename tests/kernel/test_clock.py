@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ramify.engine.library import StoreLibrary
-from ramify.kernel.current import current
+from ramify.kernel.attempts.current import current
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.machine import Machine
 from ramify.kernel.settings import Settings

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.current import current
-from ramify.kernel.stream import Stream
+from ramify.kernel.attempts.current import current
+from ramify.kernel.attempts.stream import Stream
 from ramify.model.event import Status
 from ramify.model.run import Order, RunState
 from tests.kernel.shop import Made, Shop

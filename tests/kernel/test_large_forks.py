@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel import current as room
-from ramify.kernel.current import current
-from ramify.kernel.stream import Stream
+from ramify.kernel.attempts import current as room
+from ramify.kernel.attempts.current import current
+from ramify.kernel.attempts.stream import Stream
 from ramify.kernel.tuning import PIECE
 from ramify.model.call import Call
 from ramify.model.event import Status

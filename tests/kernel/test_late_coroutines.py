@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.current import current
+from ramify.kernel.attempts.current import current
 from ramify.kernel.signals import Replaced, Signals
 from ramify.kernel.tuning import PIECE
 from ramify.model.event import Status

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ramify.errors import StoreUnavailable
-from ramify.kernel import attempt
-from ramify.kernel.current import current
+from ramify.kernel.attempts import attempt
+from ramify.kernel.attempts.current import current
 from ramify.model.call import Call
 from ramify.model.event import Status
 from tests.kernel.shop import Shop

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ramify.kernel.core import Core
-from ramify.kernel.steps import ClaimWork, Look, Rest
+from ramify.kernel.core.core import Core
+from ramify.kernel.core.steps import ClaimWork, Look, Rest
 from ramify.kernel.tuning import LONGEST_PAUSE, LONGEST_REST
 from ramify.model.addition import Addition
 from ramify.model.claim import Claim, Want

@@ -9,7 +9,7 @@ from collections import defaultdict
 
 import pytest
 
-from ramify.kernel.current import current
+from ramify.kernel.attempts.current import current
 from ramify.model.event import Status
 from ramify.model.policy import Rate
 from tests.kernel.shop import LONG, Gate, Shop, wait_until

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from ramify import Spawns
-from ramify.engine.reopening import reopen
+from ramify.engine.runs.reopening import reopen
 from ramify.inspect.history import history_of
-from ramify.kernel.coroutines import Coroutines
-from ramify.kernel.current import current
-from ramify.kernel.work import Chunk, Interrupted, Ran
+from ramify.kernel.attempts.coroutines import Coroutines
+from ramify.kernel.attempts.current import current
+from ramify.kernel.core.work import Chunk, Interrupted, Ran
 from ramify.model.call import Call
 from ramify.model.decision import Said
 from ramify.model.event import Status
@@ -495,7 +495,7 @@ def test_an_async_task_that_is_cancelled_before_its_first_step_comes_back(quick:
         cancelled[chunk.claim.run] = Mark(chunk.claim.run, Scope.RUN, None, Status.CANCELLED)
         coroutines._cancel_marked()
 
-    place = replace(kernel._surroundings, cancelled_runs=cancelled)
+    place = replace(kernel._attempt_env, cancelled_runs=cancelled)
     coroutines = Coroutines(place, lambda: waiting.pop() if waiting else None, deliver)
     coroutines.start()
     coroutines.loop.call_soon_threadsafe(fill_and_cancel)
@@ -511,7 +511,7 @@ def test_it_comes_back_in_the_thread_of_the_kernel_too(quick: Shop) -> None:
     kernel = quick.kernel()
     chunk = Chunk(claim(1, kind="work"), quick.task(work).handler, range(1), {})
     unwanted = Mark(chunk.claim.run, Scope.RUN, None, Status.CANCELLED)
-    place = replace(kernel._surroundings, cancelled_runs={unwanted.run: unwanted})
+    place = replace(kernel._attempt_env, cancelled_runs={unwanted.run: unwanted})
     coroutines = Coroutines(place, lambda: None, lambda rans, chunks: None)
     coroutines.mind_cancels()
     assert coroutines.run_here(chunk).others == [(100, Interrupted())]

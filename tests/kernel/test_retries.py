@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.control import Defer, Fatal
-from ramify.kernel.current import current
+from ramify.kernel.attempts.control import Defer, Fatal
+from ramify.kernel.attempts.current import current
+from ramify.kernel.core.handler import Policy
 from ramify.kernel.faults import arm
-from ramify.kernel.handler import Policy
 from ramify.model.event import Status
 from ramify.model.policy import Backoff
 from ramify.model.run import RunState
@@ -106,7 +106,7 @@ def test_a_kernel_knows_when_what_it_put_off_is_due(quick: Shop) -> None:
 
     quick.start(quick.task(broken, backoff=Backoff(first=60.0, jitter=False)).of())
     with quick.working() as kernel:
-        wait_until(lambda: kernel.core.appetite._dues)
+        wait_until(lambda: kernel.core.claim_policy._dues)
 
 
 def test_while_a_task_waits_the_kernel_rests(quick: Shop) -> None:

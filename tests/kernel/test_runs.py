@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from ramify.kernel.core.queues import Queues
 from ramify.kernel.faults import arm, disarm
-from ramify.kernel.queues import Queues
 from ramify.kernel.signals import Moved, Signals
 from ramify.model.call import Call
 from ramify.model.claim import Want

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.control import Defer, Fatal
-from ramify.kernel.current import current
+from ramify.kernel.attempts.control import Defer, Fatal
+from ramify.kernel.attempts.current import current
+from ramify.kernel.attempts.stream import Stream
 from ramify.kernel.machine import Machine
 from ramify.kernel.signals import Adapted, Entered, Moved, Saved, Signal, Signals, Stopping, Took
-from ramify.kernel.stream import Stream
 from ramify.model.call import Call
 from ramify.model.run import RunState
 from tests.kernel.shop import LONG, Ear, Gate, Shop, wait_until
@@ -168,7 +168,7 @@ def test_scarce_memory_halves_the_number_at_a_time_and_claims_less(quick: Shop, 
         change = ear.wait_for(Adapted)
         assert (change.before, change.now, change.why) == (4, 2, "memory is scarce")
         wait_until(lambda: kernel.core.leases.adapters[False].target == 1)
-        assert kernel.core.appetite.scarce
+        assert kernel.core.claim_policy.scarce
         plenty.set()
         gate.open()
         wait_until(lambda: quick.state(run).is_end)

@@ -11,7 +11,7 @@ import pytest
 
 from ramify.engine.library import StoreLibrary
 from ramify.errors import StoreUnavailable
-from ramify.kernel.current import current
+from ramify.kernel.attempts.current import current
 from ramify.kernel.signals import Drained, Signals, Stopping, StoreAway
 from ramify.model.decision import Said
 from ramify.model.event import Status

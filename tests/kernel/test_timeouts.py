@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.current import current
+from ramify.kernel.attempts.current import current
 from ramify.kernel.signals import Replaced, Signals
 from ramify.model.event import Status
 from ramify.model.run import RunState
@@ -161,7 +161,7 @@ import sys, threading
 from pathlib import Path
 sys.path[:0] = {path!r}
 from tests.kernel.shop import Shop, opener
-from ramify.kernel.current import current
+from ramify.kernel.attempts.current import current
 
 shop = Shop(opener("sqlite", Path({folder!r})))
 

@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from ramify.kernel.attempt import run_chunk
-from ramify.kernel.control import Defer
-from ramify.kernel.current import current
-from ramify.kernel.notes import Notes
-from ramify.kernel.outbox import Finished, part_of
-from ramify.kernel.surroundings import Surroundings
-from ramify.kernel.work import Chunk, Interrupted, Raised, Ran
+from ramify.kernel.attempts.attempt import run_chunk
+from ramify.kernel.attempts.attempt_env import AttemptEnv
+from ramify.kernel.attempts.control import Defer
+from ramify.kernel.attempts.current import current
+from ramify.kernel.attempts.notes import Notes
+from ramify.kernel.core.work import Chunk, Interrupted, Raised, Ran
+from ramify.kernel.outgoing.outbox import Finished, part_of
 from ramify.model.event import UNTIMED, Status
 from ramify.model.outcome import Failure
 from tests.kernel.claims import claim, handler
@@ -80,7 +80,7 @@ class Ticks:
 def test_one_look_at_the_clock_says_whether_a_task_may_begin_and_how_long_the_one_before_took() -> None:
     chunk, nobody = Chunk(claim(5), handler(), range(5), {}), cast("Any", None)
     clock = Ticks(9.0, 0.03, 0.0004, 0.002, 0.0009, 0.0, 0.25)
-    ran = run_chunk(chunk, Surroundings(nobody, nobody, Notes(0), {}, {}, clock=clock))
+    ran = run_chunk(chunk, AttemptEnv(nobody, nobody, Notes(0), {}, {}, clock=clock))
     first, second, *_, last = chunk.claim.tasks
     assert ran.times == {second: 2_000, last: 250_000}
     assert first not in ran.times
@@ -106,7 +106,7 @@ def test_what_did_not_come_to_an_end_has_no_time() -> None:
 def test_what_is_left_of_a_chunk_that_takes_too_long_comes_back_as_it_was() -> None:
     chunk, nobody = Chunk(claim(5), handler(), range(5), {}), cast("Any", None)
     clock = Ticks(9.0, 0.0, 0.0004, 3.0, 0.0, 0.0, 0.0)
-    ran = run_chunk(chunk, Surroundings(nobody, nobody, Notes(0), {}, {}, clock=clock))
+    ran = run_chunk(chunk, AttemptEnv(nobody, nobody, Notes(0), {}, {}, clock=clock))
     first, second, *rest = chunk.claim.tasks
     assert ran.tried == ran.done == [first, second]
     assert ran.others == [(task, Interrupted()) for task in rest]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ramify.kernel.queues import Queues
+from ramify.kernel.core.queues import Queues
 from ramify.kernel.settings import Settings
 from ramify.model.claim import Want
 from ramify.model.commit import Part
@@ -45,12 +45,12 @@ def test_r1_a_task_that_was_completed_is_not_offered_again_by_a_late_reaper(scen
     frozen.tell(f"{run.id} after-commit")
     frozen.wait_stopped()
     # Its process fell silent right after the commit, and is buried with that task done.
-    engine._inside.kernel(settings(run.id)).run()
+    engine._runtime.kernel(settings(run.id)).run()
     starts = [task for line in scene.said(Said.START) for task in line.tasks]
     assert len(starts) == len(set(starts)) == 11
     frozen.thaw()
     assert frozen.hear() == "over"
-    assert oracle.check(engine._inside.store) == []
+    assert oracle.check(engine._runtime.store) == []
 
 
 def test_r3_nothing_stays_running_after_its_process_died(scene: Scene) -> None:
@@ -75,7 +75,7 @@ def test_r6_a_dead_process_whose_lock_file_was_removed_first_is_recovered_all_th
 
 def test_r7_a_process_whose_every_thread_is_busy_still_buries_the_dead(scene: Scene, engine: ToldEngine) -> None:
     run = engine.start([waiting.of(str(scene.folder), 0)], name=RUN_NAME)
-    busy = engine._inside.kernel(settings(run.id))
+    busy = engine._runtime.kernel(settings(run.id))
     busy.start()
     wait_until(lambda: scene.said(Said.START), "the only thread to be busy")
     other = engine.start([waiting.of(str(scene.folder / "elsewhere"), 0)], name="other")
@@ -90,7 +90,7 @@ def test_r7_a_process_whose_every_thread_is_busy_still_buries_the_dead(scene: Sc
 
 
 def _is_buried(engine: ToldEngine, pid: int) -> bool:
-    return all(process.reaped for process in engine._inside.store.reads.processes() if process.pid == pid)
+    return all(process.reaped for process in engine._runtime.store.reads.processes() if process.pid == pid)
 
 
 def test_r8_a_burial_only_offers_again_and_runs_nothing(scene: Scene, engine: ToldEngine) -> None:
@@ -99,16 +99,16 @@ def test_r8_a_burial_only_offers_again_and_runs_nothing(scene: Scene, engine: To
     program.kill()
     started = len(scene.said(Said.START))
     # It serves another queue, so that it can only bury.
-    undertaker = engine._inside.kernel(settings(queues=frozenset({"another"})))
+    undertaker = engine._runtime.kernel(settings(queues=frozenset({"another"})))
     undertaker.start()
     wait_until(lambda: _is_buried(engine, program.pid), "the burial")
-    rows = engine._inside.store.reads.segments().rows
+    rows = engine._runtime.store.reads.segments().rows
     assert {(row.state, row.owner) for row in rows} == {(SegmentState.READY, None)}
     undertaker.stop()
     assert undertaker.join(LIMIT)
     assert len(scene.said(Said.START)) == started
     scene.go()
-    engine._inside.kernel(settings(run.id)).run()
+    engine._runtime.kernel(settings(run.id)).run()
     scene.check_done(4)
 
 
@@ -134,7 +134,7 @@ def test_r12_what_was_claimed_in_the_same_moment_as_the_dead_ones_claim_stays_wi
 def test_r14_a_long_task_of_a_process_that_beats_is_never_rescued(scene: Scene, engine: ToldEngine) -> None:
     run = engine.start([waiting.of(str(scene.folder), 0)], name=RUN_NAME)
     program = scene.play("run", run.id, *SHORT, started=1)
-    watcher = engine._inside.kernel(settings(queues=frozenset({"another"})))
+    watcher = engine._runtime.kernel(settings(queues=frozenset({"another"})))
     watcher.start()
     beats = _beats(engine, program.pid)
     # Several times as long as it takes to declare a silent process dead.
@@ -149,7 +149,7 @@ def test_r14_a_long_task_of_a_process_that_beats_is_never_rescued(scene: Scene, 
 
 
 def _beats(engine: ToldEngine, pid: int) -> int:
-    store = engine._inside.store
+    store = engine._runtime.store
     (age,) = (process.beat_age for process in store.reads.processes() if process.pid == pid)
     assert age is not None
     return store.now() - round(age * 1_000_000)
@@ -161,6 +161,6 @@ def test_r17_a_store_with_keys_and_rows_opens_after_any_kill(scene: Scene, engin
         program = scene.play("run", run.id, "threads=2", "claim_at_most=5", "durability=process", started=3)
         program.kill()
         SqliteStore(scene.folder / STORE).close()
-    engine._inside.kernel(settings(run.id)).run()
+    engine._runtime.kernel(settings(run.id)).run()
     scene.check_done(300)
-    assert oracle.check(engine._inside.store) == []
+    assert oracle.check(engine._runtime.store) == []

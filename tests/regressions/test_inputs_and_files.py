@@ -25,7 +25,7 @@ from tests.crash.witness import Said
 
 def work(engine: ToldEngine, run: Run[int]) -> None:
     """Work on a run until it has ended."""
-    engine._inside.kernel(Settings(runs=frozenset({run.id}), until_ended=True, threads=2, beat_every=0.05)).run()
+    engine._runtime.kernel(Settings(runs=frozenset({run.id}), until_ended=True, threads=2, beat_every=0.05)).run()
 
 
 def test_r9_an_empty_name_is_no_name(engine: ToldEngine) -> None:
@@ -37,33 +37,33 @@ def test_r9_an_empty_name_is_no_name(engine: ToldEngine) -> None:
         leaf.of(1).once("")
     with pytest.raises(BadPayload):
         leaf.of(1).queue("")
-    assert not engine._inside.store.reads.runs().rows
+    assert not engine._runtime.store.reads.runs().rows
 
 
 def test_r10_one_bad_task_does_not_strand_those_it_was_claimed_with(engine: ToldEngine) -> None:
     run = engine.start([leaf.of(number) for number in range(49)])
-    first = engine._inside.store.reserve(1)
-    engine._inside.store.append([Addition(run.id, [NewTasks(first, "leaf", [b'{"not": "arguments"}'])])])
+    first = engine._runtime.store.reserve(1)
+    engine._runtime.store.append([Addition(run.id, [NewTasks(first, "leaf", [b'{"not": "arguments"}'])])])
     work(engine, run)
     assert run.state is RunState.FAILED
     assert (run.counts.done, run.counts.failures) == (49, 1)
-    assert engine._inside.store.reads.history(first).ended is Status.FAILED
+    assert engine._runtime.store.reads.history(first).ended is Status.FAILED
 
 
 def test_r13_tasks_of_the_future_are_not_held_by_anybody_until_they_are_due(engine: ToldEngine) -> None:
     clock = FakeClock()
-    engine._inside.use(MemoryStore(clock=clock))
+    engine._runtime.use(MemoryStore(clock=clock))
     tasks, wait = 10_000, 5 * 60.0
     run = engine.start([leaf.of(number).delay(wait) for number in range(tasks)], order="any")
-    kernel = engine._inside.kernel(Settings(runs=frozenset({run.id}), until_ended=True, threads=2, beat_every=0.05))
+    kernel = engine._runtime.kernel(Settings(runs=frozenset({run.id}), until_ended=True, threads=2, beat_every=0.05))
     kernel.start()
-    wait_until(lambda: engine._inside.store.reads.processes(), "the worker to be in")
+    wait_until(lambda: engine._runtime.store.reads.processes(), "the worker to be in")
     clock.advance(wait - 1)
-    engine._inside.store.wake()
-    engine._inside.store.wait(0.2, engine._inside.store.wait(0, 0))
+    engine._runtime.store.wake()
+    engine._runtime.store.wait(0.2, engine._runtime.store.wait(0, 0))
     assert not [line for line in engine.witness.lines() if line.said in (Said.CLAIM, Said.START)]
     clock.advance(2)
-    engine._inside.store.wake()
+    engine._runtime.store.wake()
     assert kernel.join(60)
     starts = [line.tasks for line in engine.witness.lines() if line.said is Said.START]
     assert len(starts) == len(set(starts)) == tasks
@@ -82,7 +82,7 @@ def test_r16_the_log_of_the_store_does_not_grow_with_the_work(
         sizes.append((tmp_path / f"{STORE}-wal").stat().st_size)
     assert sizes[-1] <= 1.5 * max(sizes[:2])
     assert sizes[-1] < 64 * 2**20
-    assert oracle.check(engine._inside.store) == []
+    assert oracle.check(engine._runtime.store) == []
 
 
 @pytest.mark.parametrize("damage", [b"SQLite format 3\0" + b"\xff" * 4096, b"not a database at all" * 300])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ramify.inspect.audit import audit
-from ramify.kernel.queues import Queues
+from ramify.kernel.core.queues import Queues
 from ramify.kernel.settings import Settings
 from ramify.model import decision
 from ramify.model.run import RunState
@@ -31,7 +31,7 @@ def frozen_at(stop: str, scene: Scene, engine: ToldEngine) -> tuple[Client, int]
     client = scene.play("freeze", 0, *SHORT)
     client.tell(f"{run.id} {stop}")
     client.wait_stopped()
-    engine._inside.kernel(finisher(run.id)).run()
+    engine._runtime.kernel(finisher(run.id)).run()
     assert run.state is RunState.DONE
     return client, run.id
 
@@ -40,7 +40,7 @@ def test_r4_a_handler_learns_that_its_task_belongs_to_another_process_by_now(sce
     run = engine.start([waiting.of(str(scene.folder), 0)], name=RUN_NAME)
     client = scene.play("run", run.id, *SHORT, started=1)
     client.stop_between_writes()
-    another = engine._inside.kernel(finisher(run.id))
+    another = engine._runtime.kernel(finisher(run.id))
     another.start()
     wait_until(lambda: len(scene.said(Said.START)) == 2, "another process to take the task over")
     # The first handler waits for a file that is still not there: only `current().cancelled` can end it.
@@ -58,7 +58,7 @@ def test_r5_an_outcome_that_waits_for_the_store_keeps_its_task(scene: Scene, eng
     run = engine.start([waiting.of(str(scene.folder), 0)], name=RUN_NAME)
     client = scene.play("run", run.id, *SHORT, "busy=0.1", started=1)
     # A watcher with a clean record, who buries whoever falls silent.
-    watcher = engine._inside.kernel(Settings(queues=Queues.of(["another"]), beat_every=0.05, dead_after=DEAD_AFTER))
+    watcher = engine._runtime.kernel(Settings(queues=Queues.of(["another"]), beat_every=0.05, dead_after=DEAD_AFTER))
     watcher.start()
     with writing(scene.folder / STORE):
         scene.go()
@@ -68,33 +68,33 @@ def test_r5_an_outcome_that_waits_for_the_store_keeps_its_task(scene: Scene, eng
     watcher.stop()
     assert watcher.join(LIMIT)
     assert len(scene.said(Said.START)) == 1
-    assert not engine._inside.store.reads.refusals()
+    assert not engine._runtime.store.reads.refusals()
     scene.check_done(1)
 
 
 def test_r15_a_task_that_ran_twice_has_its_children_once(scene: Scene, engine: ToldEngine) -> None:
     client, run = frozen_at("before-commit", scene, engine)
-    before = audit(engine._inside.store.reads, run)
+    before = audit(engine._runtime.store.reads, run)
     client.thaw()
     assert client.hear() == "over"
-    assert audit(engine._inside.store.reads, run) == before
+    assert audit(engine._runtime.store.reads, run) == before
     assert (before.tasks, before.ended) == (11, 11)
-    assert oracle.check(engine._inside.store) == []
+    assert oracle.check(engine._runtime.store) == []
 
 
 def test_r19_a_late_outcome_is_refused_and_the_refusal_is_kept(scene: Scene, engine: ToldEngine) -> None:
     client, _ = frozen_at("before-commit", scene, engine)
-    assert not engine._inside.store.reads.refusals()
+    assert not engine._runtime.store.reads.refusals()
     client.thaw()
     assert client.hear() == "over"
-    (refusal,) = engine._inside.store.reads.refusals()
+    (refusal,) = engine._runtime.store.reads.refusals()
     (late,) = scene.said(Said.REFUSED)
     assert (refusal.process, refusal.tasks) == (late.process, 1)
 
 
 def test_r2_a_cancel_is_heard_at_the_next_beat_whatever_became_of_the_wake_up(scene: Scene, engine: ToldEngine) -> None:
     run = engine.start([waiting.of(str(scene.folder), 0)], name=RUN_NAME)
-    kernel = engine._inside.kernel(Settings(runs=frozenset({run.id}), until_ended=True, threads=1, beat_every=0.05))
+    kernel = engine._runtime.kernel(Settings(runs=frozenset({run.id}), until_ended=True, threads=1, beat_every=0.05))
     kernel.start()
     wait_until(lambda: scene.said(Said.START), "the task to run")
     # Another client of the store cancels; the handler has nothing but the beats of its own process to hear it by.
@@ -106,7 +106,7 @@ def test_r2_a_cancel_is_heard_at_the_next_beat_whatever_became_of_the_wake_up(sc
 
 def test_r11_a_process_that_drains_takes_nothing_more(scene: Scene, engine: ToldEngine) -> None:
     run = engine.start([waiting.of(str(scene.folder), 0)], name=RUN_NAME, order="any")
-    kernel = engine._inside.kernel(Settings(threads=2, beat_every=0.05))
+    kernel = engine._runtime.kernel(Settings(threads=2, beat_every=0.05))
     kernel.start()
     wait_until(lambda: scene.said(Said.START), "the task to run")
     kernel.stop()

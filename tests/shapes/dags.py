@@ -98,7 +98,7 @@ def summary(title: str) -> str:
 
 def states(run: Run[Any]) -> dict[str, str]:
     """How each node of a run ended, by its id; what has not is "open". The closing task is left out."""
-    reads = run._inside.store.reads
+    reads = run._runtime.store.reads
     rows = every(lambda after: reads.tasks(run.id, after=after))
     found: dict[str, str] = {}
     for row in rows:
@@ -111,17 +111,17 @@ def states(run: Run[Any]) -> dict[str, str]:
 
 def task_of(run: Run[Any], id: str) -> int:
     """The task of a node."""
-    rows = every(lambda after: run._inside.store.reads.tasks(run.id, after=after))
+    rows = every(lambda after: run._runtime.store.reads.tasks(run.id, after=after))
     (found,) = [row.id for row in rows if row.key == id.encode()]
     return found
 
 
 def made(run: Run[Any], kind: str, status: Status = Status.DONE) -> int:
     """How many tasks of a kind ended like this."""
-    return run._inside.store.reads.counts(run.id).get(kind, {}).get(status, 0)
+    return run._runtime.store.reads.counts(run.id).get(kind, {}).get(status, 0)
 
 
 def closings(run: Run[Any]) -> int:
     """How many tasks of ours closed the run."""
-    rows = every(lambda after: run._inside.store.reads.tasks(run.id, after=after))
+    rows = every(lambda after: run._runtime.store.reads.tasks(run.id, after=after))
     return sum(is_own(row.kind) and row.key == CLOSING.encode() for row in rows)

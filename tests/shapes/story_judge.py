@@ -41,7 +41,7 @@ class Cast:
 
     @property
     def store(self) -> Store:
-        return self.engine._inside.store
+        return self.engine._runtime.store
 
     def runs(self) -> list[Run[Any]]:
         """The run and all that were started by it, the newest last."""

@@ -69,8 +69,8 @@ def test_a_run_starts_when_all_were_produced_since_the_last_start(both: Engine) 
     both.run(producer(both, "orders", 7).of())
     assert list(started(both)) == [[5, 6], [7, 6]]
     assert log(both).state is RunState.OPEN
-    assert not both._inside.store.reads.segments(run=log(both).id).rows, "there is nothing to do for what is noted"
-    assert oracle.check(both._inside.store) == []
+    assert not both._runtime.store.reads.segments(run=log(both).id).rows, "there is nothing to do for what is noted"
+    assert oracle.check(both._runtime.store) == []
 
 
 def test_what_did_not_end_well_produces_nothing(both: Engine) -> None:
@@ -143,12 +143,12 @@ def test_productions_at_the_same_moment_are_noted_one_after_the_other(both: Engi
     with both.working(threads=6):
         for run in runs:
             assert run.wait(60)
-    rows = both._inside.store.reads.tasks(log(both).id, kind=PRODUCED).rows
+    rows = both._runtime.store.reads.tasks(log(both).id, kind=PRODUCED).rows
     assert len(rows) == 24
     assert [row.key for row in rows] == [b"0", *(str(row.id).encode() for row in rows[:-1])], "each behind another"
     expected, there = 0, set()
     for row in rows:
-        entry = both._inside.handlers()[PRODUCED].signature.decode(row.body)[0][0]
+        entry = both._runtime.handlers()[PRODUCED].signature.decode(row.body)[0][0]
         there.add("orders" if int(entry.production.split("/")[0]) in {run.id for run in runs[::2]} else "customers")
         assert entry.whole == (len(there) == 2)
         if entry.whole:

@@ -57,7 +57,7 @@ def test_an_item_over_which_processes_died_is_left_out(both: Engine) -> None:
     dag = both.dag("x")
     dag.add(listed.of(dag.map(deadly.of(dag.add(numbers.of(1)).each), on_failed="skip").out), id="rest")
     both.start(dag.of(), name="x")
-    store, handlers = both._inside.store, both._inside.handlers()
+    store, handlers = both._runtime.store, both._runtime.handlers()
     others = {kind: each for kind, each in handlers.items() if kind != "deadly"}
     Kernel(store, others, StoreLibrary(store, handlers), Settings(until_idle=True, threads=0)).run()
     for _ in range(3):

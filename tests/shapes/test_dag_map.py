@@ -63,7 +63,7 @@ def test_each_item_is_a_task_and_results_come_in_the_order_of_items(both: Engine
     assert list(run.results(listed)) == [list(range(many))]
     assert list(run.results(total)) == [sum(range(many))]
     assert made(run, "number") == many
-    assert oracle.check(both._inside.store) == []
+    assert oracle.check(both._runtime.store) == []
 
 
 def test_a_call_that_is_mapped_takes_params_and_results_of_others_as_well(both: Engine) -> None:

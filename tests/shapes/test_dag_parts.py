@@ -187,7 +187,7 @@ def test_in_a_test_nodes_are_given_results_and_failures_and_tasks_are_replaced()
         assert failed.error is not None
         assert (failed.state, failed.error.failure.text) == ("failed", "ValueError: no total")
         assert (run["words"].state, run["free"].state) == ("skipped", "done")
-    assert engine._inside.handlers()["numbers"].fn is numbers.fn
+    assert engine._runtime.handlers()["numbers"].fn is numbers.fn
     for tasks, says in (({"numbers": 1}, "expected tasks of this engine"), ({numbers: 7}, "expected a function")):
         with pytest.raises(ConfigError, match=says), using(engine, tasks=tasks):  # type: ignore[arg-type]
             pass

@@ -26,7 +26,7 @@ def run(engine: Engine, drawing: Drawing, threads: int) -> list[str]:
     dag = engine.dag("drawn")
     build(dag, drawing)
     done = engine.run(dag.of(), threads=threads)
-    return complaints(engine._inside.store, done.id, drawing)
+    return complaints(engine._runtime.store, done.id, drawing)
 
 
 @settings(max_examples=40)

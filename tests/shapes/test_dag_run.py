@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ramify import Backoff, Defer, Engine, Fatal, Run, RunState, Skip, Spawns, Stream, Tasks, current
-from ramify.engine import reopening
+from ramify.engine.runs import reopening
 from ramify.testing import oracle, using
 from tests.shapes.dags import (
     add,
@@ -145,7 +145,7 @@ def test_results_are_passed_on_one_by_one_and_in_lists_and_dicts(both: Engine) -
     run = both.run(dag.of())
     assert run.state is RunState.DONE
     assert list(run.results(anything)) == [{"a": [1, {"b": 3}], "c": "~r0"}]
-    assert oracle.check(both._inside.store) == []
+    assert oracle.check(both._runtime.store) == []
 
 
 @pytest.mark.parametrize("many", [0, 1, 62, 63, 64, 65, 200])
@@ -382,7 +382,7 @@ def test_a_cancelled_run_starts_nothing_more(both: Engine) -> None:
     run = both.run(dag.of(), name="x")
     assert run.state is RunState.CANCELLED
     assert states(run)["add"] == "cancelled"
-    assert oracle.check(both._inside.store) == []
+    assert oracle.check(both._runtime.store) == []
 
 
 def test_not_more_nodes_run_at_a_time_than_the_run_may(both: Engine) -> None:
@@ -431,7 +431,7 @@ def test_a_kind_that_is_gone_waits_and_goes_on_after_a_deploy(tmp_path: Path) ->
 
     before = deploy(complete=True)
     dag = before.dag("x")
-    later = before._inside.table()["later"]
+    later = before._runtime.table()["later"]
     dag.add(add.of(dag.add(later.of(dag.add(number.of(1)).out)).out, 10))
     before.start(dag.of(), name="x")
     before.close()
@@ -468,7 +468,7 @@ def test_what_failed_is_tried_again_with_all_that_follows_it(both: Engine) -> No
     assert [[1, 2]] in list(run.results(anything))
     # The run ended twice, and so did what follows its end.
     assert len(list(run.results(summary))) == 2
-    assert oracle.check(both._inside.store) == []
+    assert oracle.check(both._runtime.store) == []
 
 
 @pytest.mark.parametrize("limit", [2, 8192])
@@ -491,7 +491,7 @@ def test_what_a_map_made_no_longer_counts_when_it_is_made_anew(
     # Two items, what gathers them, and the four nodes; replaced are three and two items with what gathered them.
     counts = run.counts
     assert (counts.added, counts.done, counts.skipped, counts.replaced) == (7, 7, 0, 3 + 1 + 2 + 1)
-    assert oracle.check(both._inside.store) == []
+    assert oracle.check(both._runtime.store) == []
 
 
 def test_two_runs_of_one_dag_do_not_mix(both: Engine) -> None:

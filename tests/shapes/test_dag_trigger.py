@@ -198,7 +198,7 @@ class Nothing(LaunchedRuns):
 
 
 def _work_on_only(engine: Engine, run: int) -> None:
-    engine._inside.kernel(Settings(runs=frozenset({run}), launched=Nothing(), until_ended=True, threads=0)).run()
+    engine._runtime.kernel(Settings(runs=frozenset({run}), launched=Nothing(), until_ended=True, threads=0)).run()
 
 
 def test_a_trigger_waits_for_a_process_that_knows_its_dag(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_trigger_waits_for_a_process_that_knows_its_dag(tmp_path: Path) -> Non
     dag = etl(knows)
     run = knows.start(dag.of(day=DAY), name="etl")
     with lacks.working(threads=1):
-        logs = knows._inside.store.reads.logs
+        logs = knows._runtime.store.reads.logs
         wait_until(lambda: logs(run.id).rows, "a line that says what it lacks")
     assert run["trigger:report"].state == "ready", "it is due later"
     assert "'report' is not defined here" in logs(run.id).rows[0].line.text

@@ -204,7 +204,7 @@ def test_a_wait_looks_ever_more_seldom_and_at_least_once_a_minute(bench: Workben
     for _ in range(30):
         bench.drain()
         (due,) = bench._due(None).values()
-        moments.append((due - bench.engine._inside.store.now()) / 1_000_000)
+        moments.append((due - bench.engine._runtime.store.now()) / 1_000_000)
         bench.advance(moments[-1])
     assert moments[:3] == [1.0, 1.25, 1.5625]
     assert moments == sorted(moments)
@@ -219,7 +219,7 @@ def test_a_new_life_begins_to_look_anew(bench: Workbench) -> None:
     run.retry()
     bench.drain()
     (due,) = bench._due(None).values()
-    assert due - bench.engine._inside.store.now() == 1_000_000
+    assert due - bench.engine._runtime.store.now() == 1_000_000
 
 
 @pytest.mark.parametrize("how", [{}, {"node": "node"}, {"timeout": 100}])
@@ -319,7 +319,7 @@ def test_a_task_that_defers_itself_keeps_to_its_timeout_too(bench: Workbench) ->
     run = bench.engine.start(found.of("file").poll(5, timeout=100))
     bench.finish()
     assert len(looks) == 4, "at 0, 45, 90 and 100 seconds"
-    *events, _ = bench.engine._inside.store.reads.events(run.id + 1, run.id + 1)
+    *events, _ = bench.engine._runtime.store.reads.events(run.id + 1, run.id + 1)
     assert [event.value for event in events] == [b'{"reason":"no file"}'] * 3
 
 

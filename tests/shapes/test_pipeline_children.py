@@ -534,7 +534,7 @@ def test_a_step_that_waits_for_its_run_says_so(bench: Workbench) -> None:
     outer = engine.pipeline("outer", steps(double).run(inner).chain(note))
     run = engine.start(outer.of(1), name="o")
     bench.drain()
-    store = engine._inside.store
+    store = engine._runtime.store
     graph = graph_of(store, run._stored)
     assert graph is not None
     (node,) = (each for each in graph.nodes if each.id == "inner")

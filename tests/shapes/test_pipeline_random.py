@@ -30,7 +30,7 @@ drawings = st.randoms(use_true_random=False).map(draw)
 
 def run(engine: Engine, drawing: Drawing, value: int, threads: int = 2) -> list[str]:
     done = engine.run(engine.pipeline("drawn", build(drawing)).of(value), threads=threads)
-    return complaints(engine._inside.store, done.id, drawing, value)
+    return complaints(engine._runtime.store, done.id, drawing, value)
 
 
 @settings(max_examples=40)

@@ -147,7 +147,7 @@ def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 
 def run(engine: Engine, written: Any, *args: Any, name: str | None = None) -> Run[Any]:
     done = engine.run(engine.pipeline("p", written).of(*args), name=name)
-    assert oracle.check(engine._inside.store) == []
+    assert oracle.check(engine._runtime.store) == []
     return done
 
 
@@ -673,7 +673,7 @@ def test_a_kind_that_is_gone_waits_visibly_inside_a_branch(tmp_path: Path) -> No
         return engine
 
     before = deploy(complete=True)
-    gone: Any = before._inside.table()["later"]
+    gone: Any = before._runtime.table()["later"]
     written = steps(many).expand(steps(one).chain(gone).chain(more)).collapse(listed)
     before.start(before.pipeline("p", written).of(2), name="x")
     before.close()
@@ -731,8 +731,8 @@ def test_what_is_collapsed_is_found_whoever_has_the_larger_ids(both: Engine) -> 
         first = both.start(made.of(2), name="first")
         assert first.wait(30)
         # Those who work have ids left of before the next run began.
-        both._inside.store.reserve(100_000)
-        both._inside._ids = None
+        both._runtime.store.reserve(100_000)
+        both._runtime._ids = None
         second = both.start(made.of(3), name="second")
         assert second.wait(30)
     assert [last(each, "listed") for each in (first, second)] == [[[1, 2]], [[1, 2, 3]]]

@@ -334,7 +334,7 @@ def test_a_key_lane_or_once_that_would_be_taken_from_a_reference_is_refused() ->
         {"key": lambda path: path.upper()}, {"lane": lambda path: f"x{path}"}, {"key": lambda path: path and "x"},
     ):  # fmt: skip
 
-        @here.task(name=f"load{len(here._inside.table())}", **options)
+        @here.task(name=f"load{len(here._runtime.table())}", **options)
         def load(path: str) -> None: ...
 
         with pytest.raises(BadPayload, match=r"<result of 7>.*not known yet.*(another argument|Give a key)") as no:
@@ -412,7 +412,7 @@ def test_a_stored_call_that_takes_results_is_shown_with_their_slots(here: Engine
     run = here.run(work)
     assert [row.arguments for row in run.results("total", rows=True)] == [("<result 0>", 2)]
     (task,) = [row.task for row in run.results("total", rows=True)]
-    assert here._inside.store.reads.history(task).ended is Status.DONE
+    assert here._runtime.store.reads.history(task).ended is Status.DONE
 
 
 def test_types_of_calls_are_kept() -> None:

@@ -81,7 +81,7 @@ def test_a_run_of_another_shape_is_shown_by_what_it_began_with(tmp_path: Path) -
 
     run = engine.start(Chain((step.of(1), step.of(2)), step.of(3)))
     assert [each.created for each in run.roots] == [True, True, True]
-    assert [engine._inside.store.reads.history(each.task or 0).ended for each in run.roots] == [None] * 3
+    assert [engine._runtime.store.reads.history(each.task or 0).ended for each in run.roots] == [None] * 3
     assert (run._stored.shape, run._stored.shown) == ("chain", "step -> step -> step")
     engine.close()
     said = CliRunner().invoke(main, ["status", "-s", str(tmp_path / "chain.db")])

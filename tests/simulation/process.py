@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ramify.engine.library import StoreLibrary
 from ramify.errors import StoreUnavailable
-from ramify.kernel.control import Defer, Fatal
-from ramify.kernel.current import current
+from ramify.kernel.attempts.control import Defer, Fatal
+from ramify.kernel.attempts.current import current
+from ramify.kernel.core.steps import Flush, PutBack, Step
+from ramify.kernel.core.work import Chunk, Ran
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.machine import Machine
-from ramify.kernel.offspring import LinkedCall
-from ramify.kernel.outbox import Finished
+from ramify.kernel.outgoing.offspring import LinkedCall
+from ramify.kernel.outgoing.outbox import Finished
 from ramify.kernel.settings import Settings
-from ramify.kernel.steps import Flush, PutBack, Step
-from ramify.kernel.work import Chunk, Ran
 from ramify.model.claim import Claimed
 from ramify.model.commit import Committed
 from ramify.model.process import Stamp

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from ramify.errors import StoreUnavailable
-from ramify.kernel.sender import Sender
+from ramify.kernel.outgoing.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
 from ramify.model.claim import Want

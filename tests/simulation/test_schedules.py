@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ramify.engine import retention
+from ramify.engine.jobs import retention
 from ramify.model.event import Status
 from ramify.model.key import key_text
 from ramify.model.task import Row

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ramify.kernel.handler import Calling, Handler, Policy
+from ramify.kernel.core.handler import Calling, Handler, Policy
 from ramify.kernel.tuning import QUICK
 from ramify.model.call import Call, Group
 from ramify.model.codec import Signature

@@ -10,8 +10,8 @@ from collections import Counter
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from ramify.kernel.steps import ClaimWork, Enter, Flush, Leave, PutBack, Rest, Step
-from ramify.kernel.work import Chunk
+from ramify.kernel.core.steps import ClaimWork, Enter, Flush, Leave, PutBack, Rest, Step
+from ramify.kernel.core.work import Chunk
 from ramify.model.event import Event, Status
 from ramify.store.contract import Beat
 from ramify.testing.clock import SECOND

@@ -84,7 +84,7 @@ def test_a_run_to_the_end_goes_to_the_time_out_of_a_gate_in_a_run_that_it_waits_
     began = bench.now
     run = engine.run(outer.of("o-17"))
     assert (run["order"].result, (bench.now - began).days) == ("o-17: no", DAYS.days)
-    looks = engine._inside.store.reads.events(run["order"].task, run["order"].task)
+    looks = engine._runtime.store.reads.events(run["order"].task, run["order"].task)
     assert len(looks) < 10, "nobody looks once a minute for three days"
 
 

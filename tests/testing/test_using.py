@@ -284,10 +284,10 @@ def test_the_engine_goes_back_to_its_own_store(tmp_path: Path) -> None:
     engine = Engine(tmp_path / "own.db", include=[shop.engine])
     engine.start(shop.double.of(1), name="kept")
     with using(engine) as bench:
-        assert engine._inside.store.describe().name == "memory"
+        assert engine._runtime.store.describe().name == "memory"
         engine.start(shop.double.of(2), name="kept")
         bench.assert_enqueued(shop.double, times=1)
-    assert engine._inside.store.describe().name == "sqlite"
+    assert engine._runtime.store.describe().name == "sqlite"
     run = engine.run(shop.double.of(1), name="kept")
     assert list(run.results()) == [2]
     engine.close()

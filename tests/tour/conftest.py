@@ -18,7 +18,7 @@ def in_an_empty_folder(
     engines = [value for value in vars(request.module).values() if isinstance(value, Engine)]
     for engine in engines:
         # A file of an engine is in the folder in which the engine was made, and these were made by an import.
-        monkeypatch.setattr(engine._inside, "url", tmp_path / engine._inside.url)
+        monkeypatch.setattr(engine._runtime, "url", tmp_path / engine._runtime.url)
     yield
     for engine in engines:
         engine.close()

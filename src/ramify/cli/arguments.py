@@ -18,7 +18,7 @@ import msgspec
 
 from ramify.cli.visit import Wrong
 from ramify.engine.engine import Engine
-from ramify.engine.task import Task
+from ramify.engine.tasks.task import Task
 from ramify.errors import BadPayload, ConfigError
 from ramify.model.call import Call, whole
 from ramify.model.codec import annotations_of
@@ -28,7 +28,7 @@ from ramify.shapes.dag.dag import Dag
 from ramify.shapes.plan import Plan
 
 if TYPE_CHECKING:
-    from ramify.engine.address import Startable
+    from ramify.engine.processes.address import Startable
 
 AnyTask = Task[..., Any, Any]
 
@@ -51,7 +51,7 @@ def root_of(address: str, found: Startable, words: Sequence[str], given: str | N
 
 
 def _task(engine: Engine, address: str, wanted: str) -> AnyTask:
-    table: Mapping[str, AnyTask] = engine._inside.table()
+    table: Mapping[str, AnyTask] = engine._runtime.table()
     if wanted in table:
         return table[wanted]
     names = sorted(table)

@@ -41,7 +41,7 @@ def grow(path: int, depth: int) -> Spawns[None]:
 def main(argv: Sequence[str]) -> None:
     """Grow the tree in this folder, or go on with it."""
     folder, depth, processes = Path(argv[0]), int(argv[1]), int(argv[2])
-    engine._inside.url = folder / "demo.db"
+    engine._runtime.url = folder / "demo.db"
     engine.run(grow.of(0, depth), name="demo", processes=processes, params=str(folder / "witness"))
 
 

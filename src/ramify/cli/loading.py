@@ -10,14 +10,14 @@ import click
 
 from ramify.cli.main import TROUBLE
 from ramify.cli.out import tell
-from ramify.engine.address import load_dag, load_engine, load_startable
 from ramify.engine.engine import Engine
-from ramify.engine.importing import importing
+from ramify.engine.processes.address import load_dag, load_engine, load_startable
+from ramify.engine.processes.importing import importing
 from ramify.errors import RamifyError
 from ramify.shapes.dag.dag import Dag
 
 if TYPE_CHECKING:
-    from ramify.engine.address import Startable
+    from ramify.engine.processes.address import Startable
 
 T = TypeVar("T")
 
@@ -39,9 +39,9 @@ def dag_at(address: str) -> Dag:
 
 
 def _on(engine: Engine, url: str | None) -> Engine:
-    engine._inside.say = tell
+    engine._runtime.say = tell
     if url is not None:
-        engine._inside.url = url
+        engine._runtime.url = url
     return engine
 
 

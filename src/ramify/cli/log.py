@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from ramify.engine.inside import Inside
-from ramify.engine.telling import Form
+from ramify.engine.processes.signal_text import Form
+from ramify.engine.runtime import Runtime
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +31,7 @@ def log_options(command: F) -> F:
     return form(level(command))
 
 
-def begin_log(inside: Inside, log: Form | None, log_level: str) -> None:
+def begin_log(runtime: Runtime, log: Form | None, log_level: str) -> None:
     """Let an engine, and its worker processes, write a log until the command is over, if one is wanted."""
     if log is not None:
-        click.get_current_context().call_on_close(inside.write_log(log, _LEVELS[log_level]))
+        click.get_current_context().call_on_close(runtime.write_log(log, _LEVELS[log_level]))

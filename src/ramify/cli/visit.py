@@ -101,7 +101,7 @@ class Visit:
 
         A key wins over an id that looks the same. Without a `meaning` it is the one task that has the key.
         """
-        from ramify.engine.keyed import task_with
+        from ramify.engine.runs.keyed import task_with
 
         reads = self.store.reads
         try:

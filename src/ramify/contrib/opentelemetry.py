@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from ramify.engine.engine import Engine
 from ramify.errors import NotInstalled
-from ramify.kernel.control import Defer, Skip
-from ramify.kernel.current import Current
+from ramify.kernel.attempts.control import Defer, Skip
+from ramify.kernel.attempts.current import Current
 from ramify.model.call import Call, shared_headers
 
 try:
@@ -38,8 +38,8 @@ def trace(engine: Engine, provider: otel.TracerProvider | None = None) -> None:
     """
     tracer = otel.get_tracer("ramify", tracer_provider=provider)
     engine.around(_spans(tracer))
-    engine._inside.enqueuing.sending = _sending(tracer)
-    engine._inside.tracing = _trace_here
+    engine._runtime.enqueuing.sending = _sending(tracer)
+    engine._runtime.tracing = _trace_here
 
 
 def traced(call: Call[R]) -> Call[R]:

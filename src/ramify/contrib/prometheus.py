@@ -135,7 +135,7 @@ class Metrics:
         )
 
     def _read(self) -> Iterator[Metric]:
-        totals = self._engine._inside.store.reads.totals()
+        totals = self._engine._runtime.store.reads.totals()
         found = self._engine.health()
         yield _gauge("ramify_store_up", "Whether the store answers.", 1)
         yield from _tasks(totals.kinds)

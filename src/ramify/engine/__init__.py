@@ -1,12 +1,12 @@
 """The engine: what users hold. `engine.py` composes; `task.py`, `run.py` and `resource.py` are what they meet."""
 
 from ramify.engine.engine import Engine
-from ramify.engine.importing import importing
+from ramify.engine.processes.importing import importing
 from ramify.engine.resource import AsyncResource, Resource
-from ramify.engine.retrying import Retried
-from ramify.engine.run import Run
-from ramify.engine.task import AsyncSpawns, Spawns, Task
-from ramify.engine.tasks import Tasks
+from ramify.engine.runs.retrying import Retried
+from ramify.engine.runs.run import Run
+from ramify.engine.tasks.task import AsyncSpawns, Spawns, Task
+from ramify.engine.tasks.tasks import Tasks
 from ramify.model.outcome import TaskError
 
 __all__ = [

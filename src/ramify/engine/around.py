@@ -31,9 +31,9 @@ from types import TracebackType
 from typing import Any, TypeVar, assert_never
 
 from ramify.errors import ConfigError
-from ramify.kernel.current import Current, current
-from ramify.kernel.forked import Home
-from ramify.kernel.handler import Calling, Handler
+from ramify.kernel.attempts.current import Current, current
+from ramify.kernel.attempts.forked import Home
+from ramify.kernel.core.handler import Calling, Handler
 
 Yields = Iterator[Any] | AsyncIterator[Any]
 #: A hook takes the attempt that it is around, or nothing.

@@ -19,9 +19,21 @@ from typing import Any, Literal, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
-from ramify.engine.busy import Busy
-from ramify.engine.doing import Doing
-from ramify.engine.given import (
+from ramify.engine.jobs.job import Job
+from ramify.engine.jobs.queue import Queue
+from ramify.engine.jobs.queue_limit import OnFull
+from ramify.engine.processes.importing import check_not_importing
+from ramify.engine.processes.working import Working
+from ramify.engine.runs.busy import Busy
+from ramify.engine.runs.doing import Doing
+from ramify.engine.runs.lacking import failure_of
+from ramify.engine.runs.launched_runs import IN_ORDER
+from ramify.engine.runs.leading import Leading, followed
+from ramify.engine.runs.run import Run
+from ramify.engine.runtime import Runtime
+from ramify.engine.tasks.task import Task, kind_name
+from ramify.engine.tasks.tasks import Tasks
+from ramify.engine.validation import (
     bound_of,
     check_count,
     check_state,
@@ -31,24 +43,12 @@ from ramify.engine.given import (
     order_of,
     seconds_of,
 )
-from ramify.engine.importing import check_not_importing
-from ramify.engine.inside import Inside
-from ramify.engine.job import Job
-from ramify.engine.lacking import failure_of
-from ramify.engine.leading import Leading, followed
-from ramify.engine.others import IN_ORDER
-from ramify.engine.queue import Queue
-from ramify.engine.room import OnFull
-from ramify.engine.run import Run
-from ramify.engine.task import Task, kind_name
-from ramify.engine.tasks import Tasks
 from ramify.engine.values import Values
-from ramify.engine.working import Working
 from ramify.errors import ConfigError
 from ramify.inspect.find import every_run, named_run
 from ramify.inspect.health import Health, health_of
 from ramify.inspect.jobs import Standings, jobs
-from ramify.kernel.queues import Queues
+from ramify.kernel.core.queues import Queues
 from ramify.kernel.settings import GRACE, MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener
 from ramify.model.call import Call
@@ -99,15 +99,17 @@ class Engine(Tasks):
         check_count("log_lines", log_lines)
         super().__init__(include=include)
         level = level_of(log_level)
-        self._inside = Inside(self, store, durability=durability, version=version, log_level=level, log_lines=log_lines)
+        self._runtime = Runtime(
+            self, store, durability=durability, version=version, log_level=level, log_lines=log_lines
+        )
 
     def close(self) -> None:
         """Close the store and the resources. They are opened again when they are next needed."""
-        self._inside.close()
+        self._runtime.close()
 
     def listen(self, listener: Listener) -> None:
         """Call a function with every signal of the workers that this engine starts from now on, in their threads."""
-        self._inside.listen(listener)
+        self._runtime.listen(listener)
 
     def health(self, *, max_age: Duration | None = None, min_workers: int = 0) -> Health:
         """Report whether the store and all its processes are `healthy`, with the `problems` if not.
@@ -119,7 +121,7 @@ class Engine(Tasks):
         """
         age = None if max_age is None else seconds_of("health(max_age={!r})", max_age)
         check_count("min_workers", min_workers)
-        return health_of(self._inside.store, max_age=age, min_workers=min_workers)
+        return health_of(self._runtime.store, max_age=age, min_workers=min_workers)
 
     # runs
 
@@ -161,21 +163,21 @@ class Engine(Tasks):
         check_not_importing("run")
         check_count("threads", 0 if threads is None else threads, MOST_THREADS)
         check_count("processes", processes, MOST_PROCESSES)
-        if processes and self._inside.work_on is None:
-            from ramify.engine.supervise import address_for_others
+        if processes and self._runtime.work_on is None:
+            from ramify.engine.processes.supervise import address_for_others
 
             # Before anything is stored: a run that was refused is not there.
-            address_for_others(self._inside)
+            address_for_others(self._runtime)
         bounds = Bounds(max_running, max_tasks, deadline)
-        with _busy.beginning(self._inside.identity):
+        with _busy.beginning(self._runtime.identity):
             ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=True)
             begun = self._begin(ask)
-            _busy.add(self._inside.identity, [begun.run.id])
+            _busy.add(self._runtime.identity, [begun.run.id])
         try:
-            run: Run[R] = Run(self._inside, begun.run.id, begun.how, begun.roots)
-            doing = Doing(self._inside, _busy, threads, processes)
-            if self._inside.on_begun is not None:
-                self._inside.on_begun(run)
+            run: Run[R] = Run(self._runtime, begun.run.id, begun.how, begun.roots)
+            doing = Doing(self._runtime, _busy, threads, processes)
+            if self._runtime.on_begun is not None:
+                self._runtime.on_begun(run)
             ended = None
             if begun.how is not How.FINISHED:
                 with self._showing(run, progress, in_place=threads != 0):
@@ -184,13 +186,13 @@ class Engine(Tasks):
                 doing.work_on_launched(run.id)
             if ended is RunState.DONE:
                 return run
-            if (failure := failure_of(self._inside.store.reads, run._stored)) is not None:
+            if (failure := failure_of(self._runtime.store.reads, run._stored)) is not None:
                 if check:
                     raise failure
-                self._inside.complain(str(failure), logging.ERROR)
+                self._runtime.complain(str(failure), logging.ERROR)
             return run
         finally:
-            _busy.remove(self._inside.identity, [begun.run.id])
+            _busy.remove(self._runtime.identity, [begun.run.id])
 
     def start(
         self,
@@ -210,20 +212,22 @@ class Engine(Tasks):
         bounds = Bounds(max_running, max_tasks, deadline)
         ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=False)
         begun = self._begin(ask)
-        return Run(self._inside, begun.run.id, begun.how, begun.roots)
+        return Run(self._runtime, begun.run.id, begun.how, begun.roots)
 
     def find(self, name: str | int) -> Run[Any] | None:
         """Return the newest run of that name, one generation (`find("name#1")`), or a run by its id; else None."""
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise ConfigError(f"find(): expected the name of a run or its id, got {name!r}.")
-        reads = self._inside.store.reads
+        reads = self._runtime.store.reads
         found = named_run(reads, name) if isinstance(name, str) else reads.runs_at([name]).get(name)
-        return None if found is None else Run(self._inside, found.id)
+        return None if found is None else Run(self._runtime, found.id)
 
     def runs(self, state: RunState | None = None) -> Iterator[Run[Any]]:
         """Iterate over the runs in the store, or those in one state, newest first, page by page."""
         check_state(state)
-        return (Run(self._inside, found.id) for found in every_run(self._inside.store.reads, state, newest_first=True))
+        return (
+            Run(self._runtime, found.id) for found in every_run(self._runtime.store.reads, state, newest_first=True)
+        )
 
     # jobs
 
@@ -234,7 +238,7 @@ class Engine(Tasks):
         queued, running or recently done. `again=True` replaces a job that is done, never one that has not ended.
         """
         check_not_importing("enqueue")
-        (job,) = self._inside.enqueuing.enqueue([call], again=again)
+        (job,) = self._runtime.enqueuing.enqueue([call], again=again)
         return job
 
     @overload
@@ -251,13 +255,13 @@ class Engine(Tasks):
         then=add_up.of())`.
         """
         check_not_importing("enqueue_many")
-        jobs = self._inside.enqueuing.enqueue(calls, again=again, then=then)
+        jobs = self._runtime.enqueuing.enqueue(calls, again=again, then=then)
         return jobs if then is None else (jobs[:-1], jobs[-1])
 
     async def aenqueue(self, call: Call[R], *, again: bool = False) -> Job[R]:
         """Do `enqueue` in a coroutine, without blocking the event loop."""
         check_not_importing("aenqueue")
-        (job,) = await self._inside.enqueuing.aenqueue([call], again=again)
+        (job,) = await self._runtime.enqueuing.aenqueue([call], again=again)
         return job
 
     @overload
@@ -271,13 +275,13 @@ class Engine(Tasks):
     ) -> Any:
         """Do `enqueue_many` in a coroutine, without blocking the event loop."""
         check_not_importing("aenqueue_many")
-        jobs = await self._inside.enqueuing.aenqueue(calls, again=again, then=then)
+        jobs = await self._runtime.enqueuing.aenqueue(calls, again=again, then=then)
         return jobs if then is None else (jobs[:-1], jobs[-1])
 
     def job(self, id: int) -> Job[Any]:
         """Return the handle of the job with this id; its state is `not_found` if there is none."""
         check_task("job({})", id)
-        return Job(self._inside, id)
+        return Job(self._runtime, id)
 
     def jobs(
         self,
@@ -297,17 +301,17 @@ class Engine(Tasks):
         the id of the last job of the page before.
         """
         check_task("jobs(before={})", before)
-        store = self._inside.store
+        store = self._runtime.store
         wanted = job_filter(store.now(), kind_name(kind, "jobs(kind={})"), state, queue, key, headers, older, newer)
         found = jobs(store.reads, wanted, store.now(), before if before < MAX_ID else 0)
-        return (Job(self._inside, each.row.id) for each in found if each.row is not None)
+        return (Job(self._runtime, each.row.id) for each in found if each.row is not None)
 
     def job_states(self, ids: Iterable[int]) -> dict[int, JobState]:
         """Return the states of many jobs at one moment, by id."""
         asked = list(ids)
         for id in asked:
             check_task("job_states([{}])", id)
-        store = self._inside.store
+        store = self._runtime.store
         return {id: found.state for id, found in Standings(store.reads, store.now()).of(asked).items()}
 
     def queue(self, name: str, *, max_pending: int | UnsetType | None = UNSET, on_full: OnFull | None = None) -> Queue:
@@ -316,10 +320,10 @@ class Engine(Tasks):
         Above the limit `enqueue` raises QueueFull, or with `on_full="block"` waits. Each process counts before it
         writes, so several that enqueue at the same moment may exceed the limit by a few jobs.
         """
-        queue = Queue(self._inside, check_name("queue", name))
-        self._inside.queues.add(name)
+        queue = Queue(self._runtime, check_name("queue", name))
+        self._runtime.queues.add(name)
         if max_pending is not UNSET or on_full is not None:
-            self._inside.enqueuing.room.bound(name, bound_of(max_pending, on_full))
+            self._runtime.enqueuing.room.bound(name, bound_of(max_pending, on_full))
         return queue
 
     # values
@@ -334,7 +338,7 @@ class Engine(Tasks):
         `of` is the type of the values. Each change is made at once; in a task use `current().values`, whose changes are
         made with the end of the task.
         """
-        return Values(self._inside, space, of)
+        return Values(self._runtime, space, of)
 
     # workers
 
@@ -362,27 +366,27 @@ class Engine(Tasks):
             raise ConfigError("working(threads=0): expected 1 thread or more. Leave threads out, or give 1 or more.")
         chosen = None if queues is None else Queues.of(queues)
         patience = seconds_of("working(grace={!r})", grace)
-        return Working(self._inside, Settings(queues=chosen, threads=threads, grace=patience), processes)
+        return Working(self._runtime, Settings(queues=chosen, threads=threads, grace=patience), processes)
 
     def _ask(
         self, root: object, order: OrderName | None, follows: Leading | tuple[Leading, int] | None, **asked: Any
     ) -> StartRequest:
-        table = self._inside.table()
+        table = self._runtime.table()
         tasks = table.values() if inspect.isgenerator(root) else ()
         shape, plan = plan_of(root, {inspect.unwrap(task.fn).__code__ for task in tasks})
-        self._inside.check_known(plan.calls, table)
+        self._runtime.check_known(plan.calls, table)
         chosen = plan.order if order is None else order_of(order)
         older = {task.kind: task.aliases for task in table.values()}
-        busy = _busy.runs(self._inside.identity)
-        leader = None if follows is None else followed(self._inside.store.reads, follows)
-        headers = self._inside.headers_here()
+        busy = _busy.runs(self._runtime.identity)
+        leader = None if follows is None else followed(self._runtime.store.reads, follows)
+        headers = self._runtime.headers_here()
         return StartRequest(shape, plan, order=chosen, follows=leader, older=older, busy=busy, headers=headers, **asked)
 
     def _begin(self, ask: StartRequest) -> Begun:
-        store = self._inside.store
-        begun = begin(store, ask, lambda many: self._inside.reserve_ids(many, younger=IN_ORDER))
+        store = self._runtime.store
+        begun = begin(store, ask, lambda many: self._runtime.reserve_ids(many, younger=IN_ORDER))
         about = store.describe()
-        self._inside.say(f"{begun.said} [{about.name} {about.location}: keeps {about.keeps}; lacks {about.lacks}]")
+        self._runtime.say(f"{begun.said} [{about.name} {about.location}: keeps {about.keeps}; lacks {about.lacks}]")
         return begun
 
     def _showing(self, run: Run[Any], progress: bool, *, in_place: bool) -> AbstractContextManager[object]:
@@ -391,4 +395,4 @@ class Engine(Tasks):
         from ramify.inspect.progress import beside
 
         # A debugger needs the terminal for itself when everything runs in this thread.
-        return beside(self._inside.store, run.id, self._inside.say, in_place=in_place)
+        return beside(self._runtime.store, run.id, self._runtime.say, in_place=in_place)

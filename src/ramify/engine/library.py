@@ -15,14 +15,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-from ramify.engine.deciding import halt
-from ramify.engine.reading import Members, Reading, below, closing_tasks
 from ramify.engine.resource import AnyResource, close_all_async
+from ramify.engine.runs.deciding import halt
+from ramify.engine.runs.reading import Members, Reading, below, closing_tasks
 from ramify.errors import ConfigError
 from ramify.inspect.lives import Commits, lives_of
-from ramify.kernel.handler import Handler
-from ramify.kernel.stream import Stream
-from ramify.kernel.surroundings import Child, Leader, OtherRuns, RunFacts
+from ramify.kernel.attempts.attempt_env import Child, Leader, OtherRuns, RunFacts
+from ramify.kernel.attempts.stream import Stream
+from ramify.kernel.core.handler import Handler
 from ramify.model.call import Call
 from ramify.model.context import ContextValue
 from ramify.model.event import Status

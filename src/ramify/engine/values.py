@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator
 from random import random
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from ramify.engine.importing import check_not_importing
+from ramify.engine.processes.importing import check_not_importing
 from ramify.errors import ValueContended
+from ramify.kernel.attempts.values import LEFT_OUT, Space, lifetime
 from ramify.kernel.tuning import LONGEST_TRY_PAUSE, TRY_PAUSE
-from ramify.kernel.values import LEFT_OUT, Space, lifetime
 from ramify.model.policy import Duration
 from ramify.model.value import MOST_TRIES, StoredValue, Swap
 from ramify.store.contract import Store
 from ramify.store.reads import PAGE_LIMIT
 
 if TYPE_CHECKING:
-    from ramify.engine.inside import Inside
+    from ramify.engine.runtime import Runtime
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -30,8 +30,8 @@ D = TypeVar("D")
 class Values(Generic[T]):
     """Values of one space, by name: `engine.values("quota", int)`. All processes of the store share them."""
 
-    def __init__(self, inside: Inside, space: str, of: Any) -> None:
-        self._inside = inside
+    def __init__(self, runtime: Runtime, space: str, of: Any) -> None:
+        self._runtime = runtime
         self._space: Space[T] = Space(space, of)
 
     @overload
@@ -83,7 +83,7 @@ class Values(Generic[T]):
 
     @property
     def _store(self) -> Store:
-        return self._inside.store
+        return self._runtime.store
 
     def _find(self, name: str) -> StoredValue | None:
         store = self._store
@@ -111,8 +111,8 @@ class Values(Generic[T]):
         check_not_importing(f"values(...).{verb}")
         key, store = self._space.key(name), self._store
         expires = None if life is None else store.now() + life
-        swap = Swap(*key, seen, self._inside.reserve_ids(1), value, expires)
-        return self._inside.guest.send(lambda stamp: store.swap(stamp, [swap]))
+        swap = Swap(*key, seen, self._runtime.reserve_ids(1), value, expires)
+        return self._runtime.guest.send(lambda stamp: store.swap(stamp, [swap]))
 
 
 def _version(found: StoredValue | None) -> int:

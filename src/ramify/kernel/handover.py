@@ -8,10 +8,10 @@ Does not decide anything: that is the core's business.
 
 from __future__ import annotations
 
-from ramify.kernel.core import Core
+from ramify.kernel.core.core import Core
+from ramify.kernel.core.work import Chunk, Ran
 from ramify.kernel.machine import HERE, Machine
-from ramify.kernel.sender import Sender
-from ramify.kernel.work import Chunk, Ran
+from ramify.kernel.outgoing.sender import Sender
 
 
 class Handover:

@@ -14,7 +14,7 @@ from itertools import count
 from ramify.errors import Reaped, StoreError, StoreUnavailable
 from ramify.kernel.faults import reach
 from ramify.kernel.machine import HERE, Machine
-from ramify.kernel.sender import Sender
+from ramify.kernel.outgoing.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Buried, Signals
 from ramify.kernel.tuning import REAP_EVERY

@@ -15,23 +15,23 @@ import threading
 from collections.abc import Callable, Mapping, MutableMapping
 
 from ramify.errors import RamifyError
-from ramify.kernel.account import Account
-from ramify.kernel.adapt import Change
-from ramify.kernel.core import Core
-from ramify.kernel.current import current_or_none
-from ramify.kernel.handler import Handler
+from ramify.kernel.attempts.attempt_env import AttemptEnv, Library
+from ramify.kernel.attempts.current import current_or_none
+from ramify.kernel.attempts.notes import Notes, capturing
+from ramify.kernel.attempts.workers import Workers
+from ramify.kernel.core.adapt import Change
+from ramify.kernel.core.core import Core
+from ramify.kernel.core.handler import Handler
+from ramify.kernel.core.work import Chunk
 from ramify.kernel.handover import Handover
 from ramify.kernel.heartbeat import Heartbeat
 from ramify.kernel.loop import Loop
 from ramify.kernel.machine import HERE, Machine
-from ramify.kernel.notes import Notes, capturing
-from ramify.kernel.sender import Sender
+from ramify.kernel.outgoing.account import Account
+from ramify.kernel.outgoing.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Adapted, Drained, Signals
-from ramify.kernel.surroundings import Library, Surroundings
 from ramify.kernel.tuning import DEAF, LAST_WORDS
-from ramify.kernel.work import Chunk
-from ramify.kernel.workers import Workers
 from ramify.model.run import RunState
 from ramify.store.contract import Beat, Store
 from ramify.store.record import Record
@@ -67,17 +67,17 @@ class Kernel:
         self.core = core = Core(handlers, self.settings, machine.chance, self._changed, machine.cpu, self._mercy)
         self._handover = Handover(core, self.sender, machine)
         self._record = Record(self.settings.slots)
-        self._surroundings = Surroundings(
+        self._attempt_env = AttemptEnv(
             self.sender, library, Notes(self.settings.log_lines), core.cancelled_runs, core.cancelled_tasks,
-            self._record, on_raise, core.holdings, core.pulse, machine.clock, machine.busy,
+            self._record, on_raise, core.holdings, core.start_fence, machine.clock, machine.busy,
             self.settings.threads == 0,
         )  # fmt: skip
         has_async = any(handler.calling.is_async for handler in handlers.values())
-        self.workers = Workers(self._handover, self._surroundings, self.signals, has_async, self._end, machine)
+        self.workers = Workers(self._handover, self._attempt_env, self.signals, has_async, self._end, machine)
         self._heartbeat = Heartbeat(self.sender, self.settings, self.signals, self._hear, self._feel, machine)
         self._account = Account(self.signals, machine)
         self._loop = Loop(
-            self._handover, self.workers, self.sender, self._heartbeat, self._surroundings, self.settings, self.signals,
+            self._handover, self.workers, self.sender, self._heartbeat, self._attempt_env, self.settings, self.signals,
             self._account, self.stop, machine,
         )  # fmt: skip
         #: Whether somebody asked this process, by way of the store, to finish and leave.
@@ -91,7 +91,7 @@ class Kernel:
         """Work in the calling thread until stopped, or until the awaited runs have ended; raises what broke it."""
         try:
             chosen = self.settings
-            with capturing(self._surroundings.notes, current_or_none, chosen.log_level, chosen.log_to):
+            with capturing(self._attempt_env.notes, current_or_none, chosen.log_level, chosen.log_to):
                 self.workers.start()
                 self._loop.run()
         finally:
@@ -122,14 +122,14 @@ class Kernel:
     def finish(self) -> None:
         """Take nothing more, and stop once all that is held is done, however long that takes. Returns at once."""
         with self._handover.core_lock:
-            self.core.appetite.is_over = True
+            self.core.claim_policy.is_over = True
             self._handover.wake()
 
     def learn(self, kind: str, handler: Handler) -> None:
         """Take tasks of one more kind from now on: a plain function without limits. `handlers` knows it as well."""
         with self._handover.core_lock:
             self._handlers[kind] = handler
-            self.core.appetite.learn([kind])
+            self.core.claim_policy.learn([kind])
             self._handover.wake()
 
     def abandon(self) -> None:
@@ -179,7 +179,7 @@ class Kernel:
             self.workers.mind_cancels()
 
     def _feel(self, scarce: bool) -> None:
-        self.core.appetite.scarce = scarce
+        self.core.claim_policy.scarce = scarce
 
     def _mercy(self, chunk: Chunk, now: float) -> float:
         return self.workers.mercy(chunk, now)

@@ -22,19 +22,19 @@ from functools import partial
 from typing import assert_never
 
 from ramify.errors import RamifyError, Reaped, StoreUnavailable
-from ramify.kernel.account import Account
+from ramify.kernel.attempts.attempt_env import AttemptEnv
+from ramify.kernel.attempts.workers import Workers
+from ramify.kernel.core.steps import REPLACE_ME, ClaimWork, Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step
 from ramify.kernel.faults import reach
 from ramify.kernel.handover import Handover
 from ramify.kernel.heartbeat import Heartbeat
 from ramify.kernel.machine import HERE, Machine
-from ramify.kernel.outbox import ends_of, part_of
-from ramify.kernel.sender import Sender
+from ramify.kernel.outgoing.account import Account
+from ramify.kernel.outgoing.outbox import ends_of, part_of
+from ramify.kernel.outgoing.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Moved, Saved, Signals, Stopping, Took
-from ramify.kernel.steps import REPLACE_ME, ClaimWork, Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step
-from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.tuning import LAST_CHANCE
-from ramify.kernel.workers import Workers
 from ramify.model.policy import SECOND
 
 
@@ -47,7 +47,7 @@ class Loop:
         workers: Workers,
         sender: Sender,
         heartbeat: Heartbeat,
-        surroundings: Surroundings,
+        attempt_env: AttemptEnv,
         settings: Settings,
         signals: Signals,
         account: Account,
@@ -60,9 +60,9 @@ class Loop:
         self._sender = sender
         self._store = sender.store
         self._heartbeat = heartbeat
-        self._record = surroundings.record
-        self._notes = surroundings.notes
-        self._library = surroundings.library
+        self._record = attempt_env.record
+        self._notes = attempt_env.notes
+        self._library = attempt_env.library
         self._settings = settings
         self._signals = signals
         self._account = account
@@ -215,11 +215,11 @@ class Loop:
         """Nothing to do for the loop: it runs quick tasks itself, or waits."""
         if self._workers.run_here(self.iterate):
             return
-        if self._settings.until_idle or (idle and self._core.appetite.is_over):
+        if self._settings.until_idle or (idle and self._core.claim_policy.is_over):
             self._stop()
             return
         # Not while it only waits to be allowed to claim, or to look for runs that can go on.
-        is_dry = idle and self._core.appetite.is_dry and self._core.watch.next_look is None
+        is_dry = idle and self._core.claim_policy.is_dry and self._core.watch.next_look is None
         if is_dry and self._settings.on_idle is not None:
             self._settings.on_idle()
         self._handover.rest(seconds, idle)

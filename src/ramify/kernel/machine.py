@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ramify.kernel.pressure import is_scarce
+from ramify.kernel.core.pressure import is_scarce
 from ramify.model.process import new_process_id
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ramify.kernel.queues import Queues
+from ramify.kernel.core.queues import Queues
 from ramify.kernel.tuning import CHOSEN_COROUTINES, CHOSEN_THREADS
 
 #: More than any machine has use for; a number beyond is a slip of the finger.

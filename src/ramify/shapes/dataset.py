@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from ramify.kernel.handler import Handler
+from ramify.kernel.core.handler import Handler
 from ramify.model.call import Call, Group
 from ramify.model.event import Status
 from ramify.model.run import NewRun, Order

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from weakref import WeakValueDictionary
 
 from ramify.errors import ConfigError
-from ramify.kernel.surroundings import Definition
+from ramify.kernel.attempts.attempt_env import Definition
 
 
 class Definitions:

@@ -18,8 +18,8 @@ from typing import Any
 from msgspec import structs
 
 from ramify.errors import BadPayload, ConfigError
-from ramify.kernel.continuations import reads_results
-from ramify.kernel.offspring import Brood, new_tasks
+from ramify.kernel.outgoing.continuations import reads_results
+from ramify.kernel.outgoing.offspring import Brood, new_tasks
 from ramify.model.call import Call, Extra
 from ramify.model.codec.escape import has_slots
 from ramify.model.job import QUEUES, SHAPE, queue_run

@@ -23,10 +23,10 @@ from typing import Any
 
 import msgspec
 
-from ramify.kernel.control import Await, Defer, Fatal, Skip
-from ramify.kernel.current import Current, current
-from ramify.kernel.handler import Handler
-from ramify.kernel.surroundings import Origin
+from ramify.kernel.attempts.attempt_env import Origin
+from ramify.kernel.attempts.control import Await, Defer, Fatal, Skip
+from ramify.kernel.attempts.current import Current, current
+from ramify.kernel.core.handler import Handler
 from ramify.model.codec.wire import write
 from ramify.model.join import Rule
 from ramify.model.task import MAX_NAME
@@ -60,7 +60,7 @@ def root_of(me: Current, how: Launch, params: Sequence[Any], results: Sequence[A
         if isinstance(group.handler, Handler):
             group.handler.signature.decode(body)
         return how.call.call(group, body)
-    definition = me._surroundings.library.others.definition(how.definition)
+    definition = me._attempt_env.library.others.definition(how.definition)
     if definition is None:
         me.log.warning("%r is not defined here; waiting for a process that knows it", how.definition)
         raise Defer(UNKNOWN_PAUSE, f"waits for a process that knows {how.definition!r}")
@@ -77,7 +77,7 @@ def launch(root: object, suffix: str, given: object) -> int:
     # With a number behind that mark it would be a generation.
     suffix = suffix.replace("#", "+")
     origin = Origin(me.task, me._life, given, place_of(me.run.id, suffix or str(me.task)), me.parent)
-    return me._surroundings.library.others.start(root, _name(me, suffix), origin)
+    return me._attempt_env.library.others.start(root, _name(me, suffix), origin)
 
 
 def result_of(run: int | str, key: str | None = None) -> Any:
@@ -85,7 +85,7 @@ def result_of(run: int | str, key: str | None = None) -> Any:
     later.
     """
     me = current()
-    ending = me._surroundings.library.others.ending(run, key)
+    ending = me._attempt_env.library.others.ending(run, key)
     if ending.awaited is not None:
         raise Await(ending.until, look_again_after(me._deferrals), f"waits for {ending.awaited}")
     if ending.problem is not None:

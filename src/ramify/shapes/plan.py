@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from ramify.kernel.offspring import Brood, new_tasks, sorted_out
+from ramify.kernel.outgoing.offspring import Brood, new_tasks, sorted_out
 from ramify.model.addition import Addition
 from ramify.model.call import Call, Group, with_headers
 from ramify.model.join import NewJoins, NewWaiters

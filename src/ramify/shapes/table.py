@@ -7,7 +7,7 @@ from types import CodeType
 from typing import Any
 
 from ramify.errors import ConfigError
-from ramify.kernel.handler import Handler
+from ramify.kernel.core.handler import Handler
 from ramify.model.stray import instead_of_call
 from ramify.shapes import frontier
 from ramify.shapes.dag import dataset as dag_dataset

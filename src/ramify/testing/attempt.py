@@ -28,21 +28,21 @@ import msgspec
 from ramify.engine.around import within
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.errors import ConfigError
-from ramify.kernel.attempt import run_chunk
-from ramify.kernel.control import Defer, Return
-from ramify.kernel.coroutines import Coroutines
-from ramify.kernel.current import current, current_or_none
-from ramify.kernel.handler import Calling, Handler
-from ramify.kernel.holding import Holding
-from ramify.kernel.leases import timeout_of
-from ramify.kernel.notes import Notes, capturing
-from ramify.kernel.offspring import Fork
-from ramify.kernel.sender import Sender
+from ramify.kernel.attempts.attempt import run_chunk
+from ramify.kernel.attempts.attempt_env import AttemptEnv
+from ramify.kernel.attempts.control import Defer, Return
+from ramify.kernel.attempts.coroutines import Coroutines
+from ramify.kernel.attempts.current import current, current_or_none
+from ramify.kernel.attempts.notes import Notes, capturing
+from ramify.kernel.attempts.stream import Ready
+from ramify.kernel.core.handler import Calling, Handler
+from ramify.kernel.core.holding import Holding
+from ramify.kernel.core.leases import timeout_of
+from ramify.kernel.core.work import Chunk, Ran
+from ramify.kernel.outgoing.offspring import Fork
+from ramify.kernel.outgoing.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
-from ramify.kernel.stream import Ready
-from ramify.kernel.surroundings import Surroundings
-from ramify.kernel.work import Chunk, Ran
 from ramify.model.call import Call, OpenCall, ReferringCall
 from ramify.model.claim import Claim, Details, Want
 from ramify.model.codec.wire import Wire
@@ -214,11 +214,11 @@ def _attempt(
     elif supplied is not None:
         claim = _as_continuation(claim, len(supplied.slots), 0, supplied.slots)
     notes, raised, seen = Notes(settings.log_lines), list[BaseException](), list[Call[Any]]()
-    surroundings = Surroundings(sender, library, notes, {}, {}, on_raise=raised.append)
+    attempt_env = AttemptEnv(sender, library, notes, {}, {}, on_raise=raised.append)
     tried = dataclasses.replace(handler, fn=_noting(handler, seen))
     chunk = Chunk(claim, tried, (0,), {} if number == 1 else {0: number}, timeout_of(Holding(claim, tried), 0))
     with capturing(notes, current_or_none, settings.log_level):
-        ran = _run_async(chunk, surroundings) if handler.calling.is_async else run_chunk(chunk, surroundings)
+        ran = _run_async(chunk, attempt_env) if handler.calling.is_async else run_chunk(chunk, attempt_env)
     for error in raised:
         if not issubclass(type(error), Defer):
             raise error
@@ -250,8 +250,8 @@ def _as_continuation(claim: Claim, done: int, broken: int, results: tuple[bytes 
     return msgspec.structs.replace(claim, details={task: more})
 
 
-def _run_async(chunk: Chunk, surroundings: Surroundings) -> Ran:
-    coroutines = Coroutines(surroundings, lambda: None, lambda rans, chunks: None)
+def _run_async(chunk: Chunk, attempt_env: AttemptEnv) -> Ran:
+    coroutines = Coroutines(attempt_env, lambda: None, lambda rans, chunks: None)
     try:
         return coroutines.run_here(chunk)
     finally:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ramify.engine.engine import Engine
-from ramify.engine.reading import Reading
-from ramify.engine.task import Task
+from ramify.engine.runs.reading import Reading
+from ramify.engine.tasks.task import Task
 from ramify.errors import ConfigError
 from ramify.inspect.live import rows_of, wait_of
 from ramify.model.call import Call
@@ -51,8 +51,8 @@ class Enqueued:
 
 def enqueued(engine: Engine, now: int) -> list[Enqueued]:
     """Everything that waits, by id."""
-    reads = engine._inside.store.reads
-    reading = Reading(reads, engine._inside.handlers())
+    reads = engine._runtime.store.reads
+    reading = Reading(reads, engine._runtime.handlers())
     found = []
     for segment in rows_of(reads, None):
         if wait_of(segment, now) not in _WAITING:
@@ -73,13 +73,13 @@ def check_known(engine: Engine, what: object) -> None:
     """Refuse what is neither a task function of this engine nor a call of one: it could never be found."""
     if not isinstance(what, Call | Task):
         raise ConfigError(f"{what!r}: expected a task function or a call of one. Give task or task.of(...).")
-    if what.kind not in engine._inside.table():
+    if what.kind not in engine._runtime.table():
         raise ConfigError(f"this engine has no task {what.kind!r}")
 
 
 def matches(engine: Engine, waiting: Enqueued, what: Call[Any] | Task[..., Any, Any]) -> bool:
     """Return whether that is what waits."""
-    table = engine._inside.table()
+    table = engine._runtime.table()
     task = table[what.kind]
     if table.get(waiting.kind) is not task:
         return False

@@ -12,10 +12,10 @@ import msgspec
 
 from ramify.engine.library import StoreLibrary
 from ramify.errors import BadPayload, ConfigError
-from ramify.kernel.context import sealed
-from ramify.kernel.handler import Handler
-from ramify.kernel.stream import Ready, Stream, as_failures
-from ramify.kernel.surroundings import Leader
+from ramify.kernel.attempts.attempt_env import Leader
+from ramify.kernel.attempts.context import sealed
+from ramify.kernel.attempts.stream import Ready, Stream, as_failures
+from ramify.kernel.core.handler import Handler
 from ramify.model.call import Call, Extra, OpenCall, ReferringCall
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire, write

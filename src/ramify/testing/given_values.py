@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ramify.errors import ConfigError
-from ramify.kernel.context import sealed
-from ramify.kernel.values import DraftSwap
+from ramify.kernel.attempts.context import sealed
+from ramify.kernel.attempts.values import DraftSwap
 from ramify.model.codec.wire import Wire
 from ramify.model.task import check_name
 from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue

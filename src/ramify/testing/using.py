@@ -29,13 +29,13 @@ from typing import Any
 
 from ramify.engine.engine import Engine
 from ramify.engine.resource import AnyResource
-from ramify.engine.run import Run
-from ramify.engine.task import Task
+from ramify.engine.runs.run import Run
+from ramify.engine.tasks.task import Task
 from ramify.errors import ConfigError
 from ramify.inspect.find import title
 from ramify.inspect.gates import every_gate
 from ramify.inspect.live import rows_of, wait_of
-from ramify.kernel.control import Defer, Skip
+from ramify.kernel.attempts.control import Defer, Skip
 from ramify.kernel.machine import Machine
 from ramify.kernel.settings import LaunchedRuns, Settings
 from ramify.kernel.signals import Moved, Saved, Signal
@@ -74,29 +74,29 @@ def using(
     if now is not None and now.utcoffset() is None:
         raise ConfigError(f"using(now={now!r}): expected a datetime with a time zone. Write datetime(..., tzinfo=UTC).")
     clock = FakeClock(time_ns() // 1000 if now is None else round(now.timestamp() * SECOND))
-    own = engine._inside.url
+    own = engine._runtime.url
     stand_ins = dict(_stand_in(engine, task, fake) for task, fake in (tasks or {}).items())
     opened = open_store(store, durability="process", clock=clock)
     bench = Workbench(engine, clock)
     engine.close()
-    engine._inside.use(opened)
-    engine._inside.url = store
-    engine._inside.work_on, engine._inside.work_on_job = bench.finish, bench.finish_job
-    engine._inside.stand_ins = stand_ins
+    engine._runtime.use(opened)
+    engine._runtime.url = store
+    engine._runtime.work_on, engine._runtime.work_on_job = bench.finish, bench.finish_job
+    engine._runtime.stand_ins = stand_ins
     _in_use.add(engine)
     try:
         with overridden(resources):
             yield bench
     finally:
         _in_use.discard(engine)
-        engine._inside.stand_ins = {}
-        engine._inside.url = own
-        engine._inside.work_on = engine._inside.work_on_job = None
+        engine._runtime.stand_ins = {}
+        engine._runtime.url = own
+        engine._runtime.work_on = engine._runtime.work_on_job = None
         engine.close()
 
 
 def _stand_in(engine: Engine, task: object, fake: object) -> tuple[str, Callable[..., Any]]:
-    if not isinstance(task, Task) or task.kind not in engine._inside.table():
+    if not isinstance(task, Task) or task.kind not in engine._runtime.table():
         raise ConfigError(f"using(tasks={{{task!r}: …}}): expected tasks of this engine.")
     if isinstance(fake, BaseException):
 
@@ -126,7 +126,7 @@ class Workbench:
     def advance(self, length: Duration) -> None:
         """Move time forward. Tasks that are due by then run in the next `drain`."""
         self.clock.advance(seconds_in(length) or 0.0)
-        self.engine._inside.store.wake()
+        self.engine._runtime.store.wake()
 
     # work
 
@@ -150,7 +150,7 @@ class Workbench:
         """
         launched = LaunchedRuns()
         self._finish(None if runs is None else frozenset(runs), lambda: False, launched)
-        reads = self.engine._inside.store.reads
+        reads = self.engine._runtime.store.reads
         stuck = [run for run in map(reads.run, runs or ()) if not run.state.is_end and not run.endless]
         if stuck:
             waited_for = [run for run in map(reads.run, sorted(launched.runs)) if not run.state.is_end]
@@ -181,7 +181,7 @@ class Workbench:
             )
 
     def _finish(self, runs: frozenset[int] | None, is_enough: Callable[[], bool], launched: LaunchedRuns) -> None:
-        reads = self.engine._inside.store.reads
+        reads = self.engine._runtime.store.reads
         seen: dict[int, int] = {}
         before: tuple[object, ...] = ()
         while True:
@@ -200,13 +200,13 @@ class Workbench:
                 if not others:
                     break
                 due = min(others.values())
-            self.clock.advance(max(0, due - self.engine._inside.store.now()) / SECOND)
+            self.clock.advance(max(0, due - self.engine._runtime.store.now()) / SECOND)
 
     def _drain(self, runs: frozenset[int] | None, raising: bool, launched: LaunchedRuns | None = None) -> int:
-        if any(handler.calling.is_async for handler in self.engine._inside.handlers().values()):
+        if any(handler.calling.is_async for handler in self.engine._runtime.handlers().values()):
             check_no_event_loop("drain()", "await bench.adrain()")
         count = 0
-        with self.engine._inside.using_resources():
+        with self.engine._runtime.using_resources():
             while True:
                 done, moved, raised = self._pass(runs, raising, launched or LaunchedRuns())
                 count += done
@@ -246,17 +246,17 @@ class Workbench:
             memory_wait=_AT_ONCE,
         )
         machine = Machine(clock=lambda: self.clock.monotonic() / SECOND)
-        kernel = self.engine._inside.kernel(settings, machine=machine, on_raise=on_raise)
+        kernel = self.engine._runtime.kernel(settings, machine=machine, on_raise=on_raise)
         kernel.signals.listen(hear)
         kernel.run()
         return done, moved, raised
 
     def _due(self, runs: frozenset[int] | None, *, looks: bool | None = None) -> dict[int, int]:
         """When tasks of these runs, or of all, are due that are not yet: only looks at other runs, or all but those."""
-        now = self.engine._inside.store.now()
+        now = self.engine._runtime.store.now()
         return {
             task: row.due
-            for row in rows_of(self.engine._inside.store.reads, None)
+            for row in rows_of(self.engine._runtime.store.reads, None)
             if row.due is not None and row.due < PARKED and wait_of(row, now) in ("later", "asking")
             if (runs is None or row.run in runs) and looks in (None, row.kind == CHILD)
             for task in row.tasks
@@ -267,11 +267,11 @@ class Workbench:
     def gates(self, run: Run[Any] | int | None = None) -> list[str]:
         """Return the gates that wait for an answer, of one run or of all, by name."""
         of = run.id if isinstance(run, Run) else run
-        return [each.gate for each in every_gate(self.engine._inside.store.reads, of)]
+        return [each.gate for each in every_gate(self.engine._runtime.store.reads, of)]
 
     def enqueued(self, what: Call[Any] | Task[..., Any, Any] | None = None) -> list[Enqueued]:
         """Return the waiting tasks by id; with a task function or a call, only those of it."""
-        found = enqueued(self.engine, self.engine._inside.store.now())
+        found = enqueued(self.engine, self.engine._runtime.store.now())
         if what is None:
             return found
         check_known(self.engine, what)

@@ -12,7 +12,7 @@ import random
 import sys
 
 from ramify import Engine, Tasks
-from ramify.kernel import current
+from ramify.kernel.attempts import current
 from tests.crash.engine.programs import arm, options_of, saying, serve
 from tests.shapes import drawn
 from tests.shapes.drawn import Drawn, build, draw
@@ -68,7 +68,7 @@ def drawing_of(seed: int) -> list[Drawn]:
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     """Do the work."""
     options = options_of(given)
-    engine._inside.url = file
+    engine._runtime.url = file
     drawn.heard[0] = saying(witness)
     arm(options)
     if work == "race":

@@ -62,7 +62,7 @@ def work(name: str, act: str = "") -> str:
     """A job that is done, at once or in the end."""
     heard[0](f"run {name}")
     task = current().task
-    events = engine._inside.store.reads.events(task, task)
+    events = engine._runtime.store.reads.events(task, task)
     if act == "setback" and not events:
         raise RuntimeError("not this time")
     if act == "fail" and all(event.status is not Status.REOPENED for event in events):
@@ -182,7 +182,7 @@ class Script:
 
 def enqueue_keys(many: int, seed: int, threads: int) -> Iterable[str]:
     """Enqueue so often under a few keys; what was answered, and how many commits there were before and after."""
-    reads = engine._inside.store.reads
+    reads = engine._runtime.store.reads
     chance = random.Random(seed)
 
     def enqueue(key: str) -> str:
@@ -201,7 +201,7 @@ def pending() -> int:
 
 def open_at(file: str | Path, reach: Callable[[str], None] = lambda name: None) -> None:
     """Put the engine on a store."""
-    engine._inside.use(cast(Store, Disturbed(SqliteStore(file, durability="process"), reach)))
+    engine._runtime.use(cast(Store, Disturbed(SqliteStore(file, durability="process"), reach)))
 
 
 def main(given_work: str, file: str, witness: str, seed: int, *given: str) -> None:
@@ -218,7 +218,7 @@ def main(given_work: str, file: str, witness: str, seed: int, *given: str) -> No
 
 def _play(witness: Path, seed: int, options: Options) -> None:
     script = Script(answers(witness))
-    kernel = engine._inside.kernel(Settings(threads=int(options.get("threads", "2")), beat_every=0.02))
+    kernel = engine._runtime.kernel(Settings(threads=int(options.get("threads", "2")), beat_every=0.02))
     kernel.start()
     with ThreadPoolExecutor(ENQUEUERS if seed else 1) as pool:
         list(pool.map(script.play, moves_of(seed)))

@@ -79,7 +79,7 @@ outer = engine.pipeline("outer", steps(rows).run(inner).chain(said))
 
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     """Do the work."""
-    engine._inside.url = file
+    engine._runtime.url = file
     arm(options_of(given))
     match work:
         case "trigger":

@@ -16,7 +16,7 @@ from datetime import timedelta
 
 from ramify import Engine, GateClosed, Tasks, steps
 from ramify.inspect.gates import every_gate
-from ramify.kernel import current
+from ramify.kernel.attempts import current
 from tests.crash.engine.programs import Options, arm, options_of, saying, serve
 from tests.shapes import drawn_pipeline as drawn
 from tests.shapes.drawn_pipeline import Drawing, Verb, build, draw
@@ -76,7 +76,7 @@ def drawing_of(seed: int) -> tuple[Drawing, int]:
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     """Do the work."""
     options = options_of(given)
-    engine._inside.url = file
+    engine._runtime.url = file
     drawn.heard[0] = saying(witness)
     if work == "gate":
         _gate(options)
@@ -95,7 +95,7 @@ def _gate(options: Options) -> None:
     run = engine.start(engine.pipeline(NAME, written).of(7), name=NAME)
 
     def is_open() -> bool:
-        return any(every_gate(engine._inside.store.reads, run.id))
+        return any(every_gate(engine._runtime.store.reads, run.id))
 
     if options.get("answer") == "before":
         # Whoever was killed had come this far: the step before the gate is done.

@@ -21,11 +21,12 @@ from typing import Literal
 
 from ramify import Backoff, Defer, Fatal, Run, Spawns, Stream, current
 from ramify.engine.engine import OrderName
-from ramify.engine.member import Service
-from ramify.engine.steering import steered, steering
-from ramify.engine.supervise import attend, crew_of
+from ramify.engine.processes.member import Service
+from ramify.engine.processes.steering import steered, steering
+from ramify.engine.processes.supervise import attend, crew_of
 from ramify.errors import StoreError
-from ramify.kernel import attempt, faults
+from ramify.kernel import faults
+from ramify.kernel.attempts import attempt
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signal, StoreAway
@@ -79,11 +80,11 @@ def gate(name: str, outer: None = None) -> Spawns[int]:
     """A node that is leased alone. The first of them pauses the run until its process has heard of it."""
     _begin(name)
     if name.endswith(".0"):
-        engine._inside.store.pause(current().run_id)
+        engine._runtime.store.pause(current().run_id)
         with _beats:
             heard = _reached["after-beat"] + 2
             _beats.wait_for(lambda: _reached["after-beat"] >= heard, LONG)
-        engine._inside.store.resume(current().run_id)
+        engine._runtime.store.resume(current().run_id)
     yield from ()
     return 1
 
@@ -105,7 +106,7 @@ def _begin(name: str) -> None:
 def _set_back(self: Node) -> None:
     """What the node does at this try; its earlier tries are in the log, or this one would not have begun."""
     task = current().task
-    match self.events[len(engine._inside.store.reads.events(task, task))]:
+    match self.events[len(engine._runtime.store.reads.events(task, task))]:
         case Status.RETRYING:
             raise RuntimeError("not this time")
         case Status.DEFERRED:
@@ -160,10 +161,10 @@ def work_on_tree(seed: int, options: Options) -> None:
 
 def serve_tree(seed: int, options: Options) -> None:
     """Work on a tree as `ramify worker --processes 2 --burst --recycle-tasks 40` does, for as long as some is ready."""
-    inside, run = engine._inside, start_tree(seed)
-    crew = crew_of(inside, 2, Settings(threads=2), Service(burst=True, recycle_tasks=40))
-    with steered(steering(crew, inside.store, lambda text: None)):
-        attend(inside, crew)
+    runtime, run = engine._runtime, start_tree(seed)
+    crew = crew_of(runtime, 2, Settings(threads=2), Service(burst=True, recycle_tasks=40))
+    with steered(steering(crew, runtime.store, lambda text: None)):
+        attend(runtime, crew)
     if run.ended:
         engine.witness.say(Said.FINISHED, os.getpid())
 
@@ -200,7 +201,7 @@ def _kernel(options: Options, *runs: int) -> Kernel:
         dead_after=float(options.get("dead_after", "60")),
         claim_at_most=int(options.get("claim_at_most", "10000")),
     )
-    kernel = engine._inside.kernel(settings)
+    kernel = engine._runtime.kernel(settings)
     kernel.signals.listen(engine.hear)
     return kernel
 
@@ -405,7 +406,7 @@ def forking(folder: str) -> int:
 
 def wait_for_a_word(seed: int, options: Options) -> None:
     """`seed` tasks that wait, run as a user would."""
-    folder = str(Path(os.fspath(engine._inside.url)).parent)
+    folder = str(Path(os.fspath(engine._runtime.url)).parent)
     threads, processes = int(options.get("threads", "2")), int(options.get("processes", "0"))
     roots = [waiting.of(folder, number) for number in range(seed)]
     engine.run(roots, name=RUN_NAME, threads=threads, processes=processes)
@@ -414,14 +415,14 @@ def wait_for_a_word(seed: int, options: Options) -> None:
 
 def fork_and_wait(seed: int, options: Options) -> None:
     """One task that forks."""
-    engine.run(forking.of(str(Path(os.fspath(engine._inside.url)).parent)), name=RUN_NAME, threads=1)
+    engine.run(forking.of(str(Path(os.fspath(engine._runtime.url)).parent)), name=RUN_NAME, threads=1)
     engine.witness.say(Said.FINISHED, os.getpid())
 
 
 @engine.task(retries=1, backoff=Backoff(first=1.5, jitter=False))
 def second_try() -> int:
     """Fail at first. The witness hears when it began, by the store's clock."""
-    engine.witness.say(Said.START, os.getpid(), tasks=(current().task,), seq=engine._inside.store.now())
+    engine.witness.say(Said.START, os.getpid(), tasks=(current().task,), seq=engine._runtime.store.now())
     if current().attempt == 1:
         raise ConnectionError("not yet")
     return current().attempt
@@ -458,11 +459,11 @@ def open_at(file: str, witness: str | None, options: Options) -> None:
     """Put the engine on a store."""
     durability: Literal["power", "process"] = "process" if options.get("durability") == "process" else "power"
     engine.close()
-    engine._inside.url, engine._inside.durability = file, durability
+    engine._runtime.url, engine._runtime.durability = file, durability
     engine.witness_file = None if witness is None else Path(witness)
-    engine._inside.say = engine.note_stop
+    engine._runtime.say = engine.note_stop
     if "busy" in options:
-        engine._inside.use(SqliteStore(file, durability=durability, busy_timeout=float(options["busy"])))
+        engine._runtime.use(SqliteStore(file, durability=durability, busy_timeout=float(options["busy"])))
 
 
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:

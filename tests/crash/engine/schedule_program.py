@@ -60,12 +60,12 @@ def open_at(file: Path, reach: Callable[[str], None] = lambda name: None) -> Non
     times = times_from(int(file.with_name(START).read_text()))
     for schedule in engine._schedules.values():
         schedule.declaration = msgspec.structs.replace(schedule.declaration, times=times, max_catch_up=SLOTS)
-    engine._inside.use(cast(Store, Disturbed(SqliteStore(file, durability="process"), reach)))
+    engine._runtime.use(cast(Store, Disturbed(SqliteStore(file, durability="process"), reach)))
 
 
 def is_over() -> bool:
     """Whether every slot has come and all that they started has ended."""
-    reads = engine._inside.store.reads
+    reads = engine._runtime.store.reads
     return not reads.segments().rows and all(run.ended for run in engine.runs() if run.name and "runs/" in run.name)
 
 
@@ -74,7 +74,7 @@ def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     options = options_of(given)
     open_at(Path(file), arm(options))
     heard[0] = saying(witness)
-    kernel = engine._inside.kernel(Settings(threads=int(options.get("threads", "1")), beat_every=0.02))
+    kernel = engine._runtime.kernel(Settings(threads=int(options.get("threads", "1")), beat_every=0.02))
     kernel.start()
     while not is_over():
         threading.Event().wait(0.005)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from ramify import Engine
-from ramify.kernel import current
+from ramify.kernel.attempts import current
 from tests.crash.engine.programs import serve
 from tests.shapes.story import PLOTS
 

@@ -46,7 +46,7 @@ HERE = Settings(until_ended=True, threads=1, beat_every=0.05, dead_after=DEAD_AF
 def freezers(request: pytest.FixtureRequest, tmp_path: Path, clients: Clients) -> Iterator[list[Client]]:
     """Programs that work on what they are told, and this process's own engine on the same store."""
     program.open_at(str(tmp_path / STORE), str(tmp_path / WITNESS), {"durability": "process"})
-    _ = engine._inside.store
+    _ = engine._runtime.store
     made = [clients.next() for _ in range(getattr(request, "param", TOGETHER))]
     for client in made:
         client.begin("freeze", tmp_path, 0, *SHORT)
@@ -64,10 +64,10 @@ def freeze_together(freezers: list[Client], stops: list[str]) -> None:
         client.tell(f"{run.id} {stop}")
     for client in freezers:
         client.wait_stopped()
-    before = {process.id for process in engine._inside.store.reads.processes() if process.reaped}
+    before = {process.id for process in engine._runtime.store.reads.processes() if process.reaped}
     # Whoever finishes must first have watched the frozen ones for as long as it takes.
-    engine._inside.kernel(replace(HERE, runs=frozenset(run.id for run in runs))).run()
-    buried = {process.id: process for process in engine._inside.store.reads.processes() if process.reaped}
+    engine._runtime.kernel(replace(HERE, runs=frozenset(run.id for run in runs))).run()
+    buried = {process.id: process for process in engine._runtime.store.reads.processes() if process.reaped}
     frozen = {process.pid: process.id for id, process in buried.items() if id not in before}
     events = {run.id: _events(run.id) for run in runs}
     said = len(engine.witness.lines())
@@ -77,19 +77,19 @@ def freeze_together(freezers: list[Client], stops: list[str]) -> None:
         assert client.hear() == "over"
     late = engine.witness.lines()[said:]
     assert not [line for line in late if line.said is Said.COMMIT_ACK and line.tasks]
-    refused = Counter(refusal.process for refusal in engine._inside.store.reads.refusals())
+    refused = Counter(refusal.process for refusal in engine._runtime.store.reads.refusals())
     for client, run, stop in zip(freezers, runs, stops, strict=True):
         assert client.pid in frozen, f"the process frozen at {stop} was not buried"
         assert run.state is RunState.DONE
         assert _events(run.id) == events[run.id], f"a late commit after {stop} changed the log"
-        found = audit(engine._inside.store.reads, run.id)
+        found = audit(engine._runtime.store.reads, run.id)
         assert (found.tasks, found.ended, found.lost, found.recorded_twice) == (11, 11, 0, 0), f"{stop}: {found}"
         if STOPS[stop]:
             assert refused[frozen[client.pid]] == 1, f"the late commit after {stop} left no trace"
 
 
 def _events(run: int) -> list[tuple[int, Status]]:
-    reads = engine._inside.store.reads
+    reads = engine._runtime.store.reads
     return [
         (event.task, event.status)
         for span in reads.spans(run=run).rows
@@ -103,7 +103,7 @@ def freeze_often(times: int, freezers: list[Client], chance: random.Random) -> i
         stops = list(STOPS)
         chance.shuffle(stops)
         freeze_together(freezers, stops)
-    assert oracle.check(engine._inside.store) == []
+    assert oracle.check(engine._runtime.store) == []
     return times
 
 
@@ -127,7 +127,7 @@ def test_three_hundred_thawed_workers_change_nothing(
 @contextmanager
 def working_here() -> Iterator[None]:
     """Let this process work beside the test, and bury whoever is silent."""
-    kernel = engine._inside.kernel(replace(HERE, until_ended=False))
+    kernel = engine._runtime.kernel(replace(HERE, until_ended=False))
     kernel.start()
     try:
         yield
@@ -148,14 +148,14 @@ def frozen_over(job: Job[str], client: Client, stop: str) -> int:
     client.tell(f"{queue_run()} {stop}")
     client.wait_stopped()
     assert job.state is JobState.RUNNING
-    (process,) = (each.id for each in engine._inside.store.reads.processes() if each.pid == client.pid)
+    (process,) = (each.id for each in engine._runtime.store.reads.processes() if each.pid == client.pid)
     return process
 
 
 def thaw(client: Client, process: int) -> None:
     """Let it go on, and bring what it has: it must be told that nobody wants that."""
     client.thaw()
-    wait_until(lambda: process in {each.process for each in engine._inside.store.reads.refusals()}, "the refusal")
+    wait_until(lambda: process in {each.process for each in engine._runtime.store.reads.refusals()}, "the refusal")
 
 
 @one_freezer
@@ -169,7 +169,7 @@ def test_a_job_whose_worker_is_frozen_is_run_elsewhere_and_what_comes_late_chang
     with working_here():
         wait_until(lambda: job.ended, "the job to be run here")
         # With its children: the thawed one would run those that are left.
-        wait_until(lambda: not engine._inside.enqueuing.room.pending("default"), "what it brought forth")
+        wait_until(lambda: not engine._runtime.enqueuing.room.pending("default"), "what it brought forth")
     # The thawed one comes in anew, and must find nothing to do.
     after = engine.enqueue(held.of("").unique("k").delay(3_600), again=True)
     assert after != job
@@ -180,7 +180,7 @@ def test_a_job_whose_worker_is_frozen_is_run_elsewhere_and_what_comes_late_chang
     assert after.state is JobState.QUEUED
     assert engine.enqueue(held.of("").unique("k")) == after, "the late commit does not give up a key that is another's"
     client.kill()
-    assert oracle.check(engine._inside.store) == []
+    assert oracle.check(engine._runtime.store) == []
 
 
 @one_freezer
@@ -194,4 +194,4 @@ def test_a_job_that_was_cancelled_while_its_worker_was_frozen_is_cancelled_and_s
     thaw(client, process)
     assert job.state is JobState.CANCELLED
     client.kill()
-    assert oracle.check(engine._inside.store) == []
+    assert oracle.check(engine._runtime.store) == []

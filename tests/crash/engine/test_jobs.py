@@ -85,9 +85,9 @@ class Account:
             self.jobs[self._name(job)].append(job)
 
     def _name(self, job: Job[Any]) -> str:
-        row = engine._inside.store.reads.task(job.id)
+        row = engine._runtime.store.reads.task(job.id)
         assert row is not None
-        (name, *_), _ = engine._inside.handlers()[row.kind].signature.decode(row.body)
+        (name, *_), _ = engine._runtime.handlers()[row.kind].signature.decode(row.body)
         return str(name)
 
     def complaints(self, move: Move) -> Iterator[str]:
@@ -129,7 +129,7 @@ class Account:
 
     def _life(self, task: int) -> list[Status]:
         """What was recorded in its present life."""
-        statuses = [event.status for event in engine._inside.store.reads.events(task, task)]
+        statuses = [event.status for event in engine._runtime.store.reads.events(task, task)]
         opened = [at for at, status in enumerate(statuses) if status is Status.REOPENED]
         return statuses[opened[-1] + 1 if opened else 0 :]
 
@@ -140,7 +140,7 @@ def verdict(folder: Path, seed: int, kills: int) -> list[str]:
     try:
         account = Account(folder / WITNESS, kills)
         found = [complaint for move in moves_of(seed) for complaint in account.complaints(move)]
-        return found + oracle.check(engine._inside.store)
+        return found + oracle.check(engine._runtime.store)
     finally:
         engine.close()
 
@@ -184,7 +184,7 @@ def enqueue_together(many: int, folder: Path, clients: Clients, chance: random.R
     enqueuers = [clients.next() for _ in range(ENQUEUERS)]
     for client in enqueuers:
         client.load()
-    kernel = engine._inside.kernel(Settings(threads=2))
+    kernel = engine._runtime.kernel(Settings(threads=2))
     try:
         for client in enqueuers:
             client.begin("keys", folder, chance.randrange(2**31), f"many={many // ENQUEUERS}", "threads=4")
@@ -197,7 +197,7 @@ def enqueue_together(many: int, folder: Path, clients: Clients, chance: random.R
         answered = [line.split()[1:] for line in (folder / WITNESS).read_text().splitlines() if line.startswith("got")]
         assert len(answered) == many
         check_keys([(key, int(id), bool(int(new)), int(a), int(b)) for key, id, new, a, b in answered])
-        assert oracle.check(engine._inside.store) == []
+        assert oracle.check(engine._runtime.store) == []
     finally:
         engine.close()
 
@@ -207,7 +207,7 @@ def check_keys(answered: list[tuple[str, int, bool, int, int]]) -> None:
 
     With an answer come the number of commits before it was asked for and after.
     """
-    reads = engine._inside.store.reads
+    reads = engine._runtime.store.reads
     ends: dict[int, int] = {}
     for id in {id for _, id, *_ in answered}:
         (end,) = (event for event in reads.events(id, id) if event.status.is_end)

@@ -22,7 +22,7 @@ POINTS = {"after-claim": 3, "before-attempt": 4, "after-attempt": 4, "before-com
 def killed_and_gone_on_with(clients: Clients, work: str, folder: Path, point: str, at: int) -> Engine:
     """The store of a program that was killed at a point, and started again with the same line."""
     engine = Engine(folder / STORE)
-    Hunt(clients, work, lambda folder, seed, kills: oracle.check(engine._inside.store)).kill_at(folder, point, at)
+    Hunt(clients, work, lambda folder, seed, kills: oracle.check(engine._runtime.store)).kill_at(folder, point, at)
     return engine
 
 
@@ -92,7 +92,7 @@ def check_datasets(clients: Clients, folder: Path, point: str, at: int) -> None:
     assert list(ended.values()) == [["7 rows"]], "both were there once, and one of them a second time"
     log = engine.find("joint/datasets")
     assert log is not None
-    assert len(engine._inside.store.reads.tasks(log.id).rows) == 3
+    assert len(engine._runtime.store.reads.tasks(log.id).rows) == 3
     engine.close()
 
 

@@ -46,8 +46,8 @@ def prepare(folder: Path, ahead: int) -> None:
     start = time.time_ns() // 1_000 - ahead * EVERY
     (folder / START).write_text(str(start))
     open_at(folder / STORE)
-    engine._inside.use(SqliteStore(folder / STORE, durability="process", clock=FakeClock(start - 1)))
-    engine._inside.declare_schedules()
+    engine._runtime.use(SqliteStore(folder / STORE, durability="process", clock=FakeClock(start - 1)))
+    engine._runtime.declare_schedules()
     engine.close()
 
 
@@ -64,7 +64,7 @@ def verdict(folder: Path, seed: int, kills: int) -> list[str]:
         times = times_from(int((folder / START).read_text()))
         slots = list(times.between(0, 2**62))
         assert len(slots) == SLOTS
-        found = oracle.check(engine._inside.store)
+        found = oracle.check(engine._runtime.store)
         for name in NAMES:
             moments = [times.datetime_of(at) for at in slots]
             found += _of_schedule(name, [stamp_of(at) for at in slots])
@@ -76,7 +76,7 @@ def verdict(folder: Path, seed: int, kills: int) -> list[str]:
 
 def _of_schedule(name: str, stamps: list[str]) -> list[str]:
     """What is wrong with the tasks of a schedule: one for each slot, done, and no clock is left."""
-    reads = engine._inside.store.reads
+    reads = engine._runtime.store.reads
     run = engine.find(f"cron/{name}")
     assert run is not None
     rows = reads.tasks(run.id, limit=10_000).rows

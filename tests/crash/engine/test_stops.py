@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
-from ramify.engine.crew import Crew
-from ramify.engine.member import Orders
+from ramify.engine.processes.crew import Crew
+from ramify.engine.processes.member import Orders
 from ramify.kernel.signals import Buried, Replaced, Signal, Signals
 from ramify.model.process import NewProcess, new_process_id
 from tests.crash.clients import LIMIT, STORE, wait_until

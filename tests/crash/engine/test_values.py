@@ -30,7 +30,7 @@ def verdict(folder: Path, seed: int, kills: int) -> list[str]:
     """What is wrong with the values once all tasks are done."""
     open_at(folder / STORE)
     try:
-        return [*_complaints(folder), *oracle.check(engine._inside.store)]
+        return [*_complaints(folder), *oracle.check(engine._runtime.store)]
     finally:
         engine.close()
 

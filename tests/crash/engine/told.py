@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ramify import Engine
-from ramify.engine.inside import Inside
+from ramify.engine.runtime import Runtime
 from ramify.errors import Reaped, StoreUnavailable
 from ramify.kernel.signals import Buried, Signal, StoreAway, StoreBack
 from ramify.model.claim import Claimed, Want
@@ -96,7 +96,7 @@ class ToldStore:
             self._witness.say(Said.CLAIM, stamp.process, token=claim.token, tasks=tuple(claim.tasks))
 
 
-class _ToldInside(Inside):
+class _ToldInside(Runtime):
     """The inside of an engine, with a store that tells."""
 
     def __init__(self, tasks: ToldEngine, url: str | os.PathLike[str]) -> None:
@@ -126,19 +126,19 @@ class ToldEngine(Engine):
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
         super().__init__(store)
-        self._inside: _ToldInside = _ToldInside(self, store)
+        self._runtime: _ToldInside = _ToldInside(self, store)
 
     @property
     def witness(self) -> Witness:
         """The witness."""
-        file = self.witness_file or Path(os.fspath(self._inside.url)).parent / WITNESS
+        file = self.witness_file or Path(os.fspath(self._runtime.url)).parent / WITNESS
         if self._witness is None or self._witness.path != file:
             self._witness = Witness(file)
         return self._witness
 
     def warm_up(self) -> None:
         """Open every connection now: a process frozen while it opens one holds up the others as well."""
-        store = self._inside.silent
+        store = self._runtime.silent
         store.reserve(1)
         store.reads.processes()
         store.wait(0, 0)

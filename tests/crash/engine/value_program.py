@@ -56,7 +56,7 @@ async def look(seed: int, depth: int) -> list[int]:
 
 def open_at(file: str | Path) -> None:
     """Put the engine on a store."""
-    engine._inside.use(cast(Store, SqliteStore(file, durability="process")))
+    engine._runtime.use(cast(Store, SqliteStore(file, durability="process")))
 
 
 def main(given_work: str, file: str, witness: str, seed: int, *given: str) -> None:
@@ -70,7 +70,7 @@ def main(given_work: str, file: str, witness: str, seed: int, *given: str) -> No
     outside = threading.Thread(target=tick, args=(saying(witness), is_over))
     outside.start()
     settings = Settings(runs=frozenset({run.id}), until_ended=True, threads=int(options["threads"]), beat_every=0.02)
-    kernel = engine._inside.kernel(settings)
+    kernel = engine._runtime.kernel(settings)
     kernel.start()
     kernel.join()
     is_over.set()

@@ -27,7 +27,7 @@ def answer(visit: Visit, run: str, gate: str, value: str, reason: str, by: str |
     The first answer counts, and is stored with the person who gave it. `ramify gates` shows the answer a gate asks
     for; any other is refused. Exit 1 if the gate is not open.
     """
-    from ramify.engine import answering
+    from ramify.engine.runs import answering
 
     found = visit.run(run)
     given = _value(value)

@@ -23,7 +23,7 @@ def cancel(visit: Visit, run: str, node: str | None, below: bool, reason: str, b
     Give a task or a job by its id, or by its run and its key, such as a node of a DAG. Cancelled tasks do not start.
     A task that is running sees `current().cancelled`, and ends when it reacts to that or returns.
     """
-    from ramify.engine import deciding
+    from ramify.engine.runs import deciding
 
     found, task = visit.named(run, node)
     if below and task is None:

@@ -225,7 +225,7 @@ def resume(visit: Visit, name: str, reason: str, by: str | None) -> None:
 
 
 def _decide(visit: Visit, name: str, verb: str, reason: str, by: str | None) -> None:
-    from ramify.engine import deciding
+    from ramify.engine.runs import deciding
 
     found = _run(visit, name)
     decide: Callable[..., RunState] = deciding.pause if verb == "pause" else deciding.resume
@@ -272,7 +272,7 @@ def remove(visit: Visit, name: str, reason: str, by: str | None) -> None:
 
     A worker that starts and still declares the schedule adds it again.
     """
-    from ramify.engine import deciding
+    from ramify.engine.runs import deciding
 
     found = _run(visit, name)
     declared_by = cron(visit.store, name_of(found)).declared_by

@@ -34,7 +34,7 @@ def events(visit: Visit, wanted: str, node: str | None, follow: bool, limit: int
     a task include the full traceback; for a run, add -v. With -f, follow a run from now on (or from --after) until it
     ends.
     """
-    from ramify.engine.keyed import standing_tasks
+    from ramify.engine.runs.keyed import standing_tasks
 
     run, task = visit.named(wanted, node, standing_tasks)
     if task is not None:

@@ -47,7 +47,7 @@ def forget(visit: Visit, run: str | None, older: timedelta | None, dry_run: bool
     Workers may keep running: deletion goes in small steps, and the same command continues an interrupted one. No run
     is forgotten automatically.
     """
-    from ramify.engine.forgetting import forget_tasks
+    from ramify.engine.runs.forgetting import forget_tasks
 
     decided = Decided(reason, by)
     if run is None:
@@ -124,7 +124,7 @@ def _conclude(visit: Visit, gone: int, refused: list[tuple[StoredRun, str]]) -> 
 
 def _forget(visit: Visit, run: StoredRun, decided: Decided, only: bool) -> int:
     """Forget one run and say so; 0 when nothing of it was left."""
-    from ramify.engine.forgetting import forget as forget_run
+    from ramify.engine.runs.forgetting import forget as forget_run
 
     tasks = forget_run(visit.store, run.id, *decided)
     if tasks or run.state is not RunState.FORGOTTEN or only:

@@ -10,7 +10,7 @@ import click
 
 from ramify.cli.numbers import AGE, TASK
 from ramify.cli.visit import Visit, on_store
-from ramify.engine.given import job_filter
+from ramify.engine.validation import job_filter
 from ramify.inspect.jobs import JobStanding, Standings
 from ramify.inspect.jobs import jobs as find_jobs
 from ramify.inspect.show import call_text, key_text, tree_of

@@ -18,7 +18,7 @@ def pause(visit: Visit, run: str, reason: str, by: str | None) -> None:
 
     Tasks that a worker has already claimed still finish.
     """
-    from ramify.engine import deciding
+    from ramify.engine.runs import deciding
 
     found = visit.run(run)
     state = deciding.pause(visit.store, found.id, reason, by)

@@ -30,7 +30,7 @@ def resolve(
     Give the task by its id, or by its run and its key, such as a node of a DAG: `resolve etl report --skip`. Tasks that
     wait for it continue. Its function is not called. If a worker runs it right now, the end that comes first counts.
     """
-    from ramify.engine import deciding
+    from ramify.engine.runs import deciding
 
     if (result is None) != skip:
         raise click.UsageError("expected either --result JSON or --skip")

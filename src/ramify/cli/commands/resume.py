@@ -16,7 +16,7 @@ from ramify.model.run import RunState
 @on_store_to_change
 def resume(visit: Visit, run: str, reason: str, by: str | None) -> None:
     """Resume a paused run."""
-    from ramify.engine import deciding
+    from ramify.engine.runs import deciding
 
     found = visit.run(run)
     state = deciding.resume(visit.store, found.id, reason, by)

@@ -14,7 +14,7 @@ from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.words import plural
 
 if TYPE_CHECKING:
-    from ramify.engine.retrying import Retried
+    from ramify.engine.runs.retrying import Retried
 
 
 class Scopes(NamedTuple):
@@ -52,7 +52,7 @@ def retry(
     that were not done are retried. If all were done, or if the map depends on a retried task, it makes new items; the
     old ones are replaced and cannot be restored.
     """
-    from ramify.engine.keyed import tasks_to_retry
+    from ramify.engine.runs.keyed import tasks_to_retry
 
     found, alone = visit.named(run)
     scopes = Scopes(failed, quarantined, cancelled)
@@ -82,8 +82,8 @@ def retry(
 def _retry(
     visit: Visit, run: int, tasks: tuple[int, ...], scopes: Scopes, reason: str, by: str | None
 ) -> Sequence[Retried]:
-    from ramify.engine.reading import Reading
-    from ramify.engine.retrying import TasksToRetry, retry
+    from ramify.engine.runs.reading import Reading
+    from ramify.engine.runs.retrying import TasksToRetry, retry
 
     choices = [TasksToRetry(tasks)] if tasks else []
     choices += [TasksToRetry((), *scopes)] if any(scopes) else []

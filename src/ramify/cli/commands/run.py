@@ -18,9 +18,9 @@ from ramify.cli.main import FAILED, INTERRUPTED
 from ramify.cli.numbers import COUNT, PROCESSES, THREADS
 from ramify.cli.out import Out
 from ramify.cli.progress import progress_on
-from ramify.engine.inside import Inside
-from ramify.engine.run import Run
-from ramify.engine.telling import Form
+from ramify.engine.processes.signal_text import Form
+from ramify.engine.runs.run import Run
+from ramify.engine.runtime import Runtime
 from ramify.errors import RunFailed, Terminated
 from ramify.inspect.find import typed
 from ramify.model.run import Order, RunState
@@ -72,8 +72,8 @@ def run(
     values that begin with a dash. After a kill the same command continues the run.
     """
     found, engine, _ = startable_at(address, url or context.obj)
-    inside = engine._inside
-    begin_log(inside, log, log_level)
+    runtime = engine._runtime
+    begin_log(runtime, log, log_level)
     root = root_of(address, found, words, given)
     out = Out(as_json=as_json)
     runs: list[Run[Any]] = []
@@ -83,34 +83,34 @@ def run(
             def show(begun: Run[Any]) -> None:
                 runs.append(begun)
                 # A debugger needs the terminal for itself when everything runs in this thread.
-                showing.enter_context(progress_on(inside.store, begun.id, out, beside=True, in_place=threads != 0))
+                showing.enter_context(progress_on(runtime.store, begun.id, out, beside=True, in_place=threads != 0))
 
-            inside.on_begun = show
+            runtime.on_begun = show
             try:
                 done = engine.run(root, threads=threads, check=True, **options)
             except RunFailed as failure:
                 if log is not None:
-                    inside.complain(str(failure), logging.ERROR)
+                    runtime.complain(str(failure), logging.ERROR)
                 done = runs[0]
-        _conclude(inside, done, out)
+        _conclude(runtime, done, out)
     except (KeyboardInterrupt, Terminated):
-        inside.say("interrupted; the same command continues the run")
+        runtime.say("interrupted; the same command continues the run")
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         engine.close()
 
 
-def _conclude(inside: Inside, done: Run[Any], out: Out) -> None:
+def _conclude(runtime: Runtime, done: Run[Any], out: Out) -> None:
     """Say what failed, if anything did, and end with the code that tells."""
     stored = done._stored
     if not out.as_json:
         if stored.reason:
             out.say("because: ", stored.reason)
-        found = inside.store.reads.errors(stored.id)
+        found = runtime.store.reads.errors(stored.id)
         show_briefly(out, found, done.counts.failures, GROUPS)
         if found.groups:
             out.say(
-                ("dim", f"ramify errors {typed(stored)} -s {shlex.quote(inside.store.describe().location)}  says more")
+                ("dim", f"ramify errors {typed(stored)} -s {shlex.quote(runtime.store.describe().location)}  says more")
             )
     if stored.state is not RunState.DONE:
         raise click.exceptions.Exit(FAILED)

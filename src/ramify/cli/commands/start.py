@@ -36,7 +36,7 @@ def start(
     out = Out(as_json=as_json)
     try:
         begun = engine.start(root, **options)
-        store, run = engine._inside.store, begun._stored
+        store, run = engine._runtime.store, begun._stored
         how = "new" if begun.begun is None else begun.begun.value
         if as_json:
             out.json({"run": run.id, "name": run.name, "generation": run.generation, "begun": how, "state": run.state})

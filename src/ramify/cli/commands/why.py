@@ -16,7 +16,7 @@ from ramify.inspect.words import stamp
 @on_store
 def why(visit: Visit, run: str, node: str | None) -> None:
     """Explain why a task is not running, and how to fix it: `why 42`, or `why RUN NODE`; a map stands for its items."""
-    from ramify.engine.keyed import standing_tasks
+    from ramify.engine.runs.keyed import standing_tasks
 
     task = visit.one("why", run, node, standing_tasks)
     row = visit.task(task)

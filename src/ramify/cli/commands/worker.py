@@ -14,18 +14,18 @@ from ramify.cli.loading import engine_at
 from ramify.cli.log import begin_log, log_options
 from ramify.cli.main import INTERRUPTED
 from ramify.cli.numbers import COUNT, PROCESSES, SECONDS
-from ramify.engine.changes import watching
 from ramify.engine.engine import Engine
-from ramify.engine.inside import Inside
-from ramify.engine.member import Service
-from ramify.engine.steering import steered, steering, steering_here
-from ramify.engine.stopping import Stopped, stopping_well
-from ramify.engine.supervise import attend, crew_of
-from ramify.engine.telling import Form, StopTeller
+from ramify.engine.processes.file_changes import watching
+from ramify.engine.processes.member import Service
+from ramify.engine.processes.signal_text import Form, StopTeller
+from ramify.engine.processes.steering import steered, steering, steering_here
+from ramify.engine.processes.stopping import Stopped, stopping_well
+from ramify.engine.processes.supervise import attend, crew_of
+from ramify.engine.runtime import Runtime
 from ramify.errors import ConfigError, Terminated
 from ramify.inspect.left import left_in_words
 from ramify.inspect.text import tell
-from ramify.kernel.queues import Queues
+from ramify.kernel.core.queues import Queues
 from ramify.kernel.settings import GRACE, MOST_THREADS, Settings
 
 
@@ -105,24 +105,24 @@ def worker(
     elif reload and not processes:
         raise click.UsageError("--reload: expected worker processes. Leave --processes out, or give 1 or more")
     engine = engine_at(address, url or context.obj)
-    inside = engine._inside
-    begin_log(inside, log, log_level)
+    runtime = engine._runtime
+    begin_log(runtime, log, log_level)
     chosen = Settings(queues=queues, threads=threads, grace=grace)
     try:
         with nullcontext() if metrics is None else _serving(engine, metrics, metrics_host):
             if processes:
-                stopped = _in_processes(inside, processes, chosen, service, reload)
+                stopped = _in_processes(runtime, processes, chosen, service, reload)
             else:
-                stopped = _here(inside, chosen, service)
+                stopped = _here(runtime, chosen, service)
         if burst and not stopped.was_asked():
-            inside.say(f"nothing is ready; left: {left_in_words(inside.store) or 'nothing'}")
+            runtime.say(f"nothing is ready; left: {left_in_words(runtime.store) or 'nothing'}")
         if stopped.by == signal.SIGTERM and stopped.unfinished == 0:
             # A service is ended like this, and has done what it was told.
-            inside.say("stopped")
+            runtime.say("stopped")
         else:
             stopped.raise_it()
     except (KeyboardInterrupt, Terminated):
-        inside.say("stopped")
+        runtime.say("stopped")
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         engine.close()
@@ -133,39 +133,39 @@ def _serving(engine: Engine, port: int, host: str) -> Iterator[None]:
     from ramify.contrib.prometheus import Metrics
 
     with Metrics(engine).serve(port, host) as given:
-        engine._inside.say(f"metrics on http://{host}:{given}/metrics")
+        engine._runtime.say(f"metrics on http://{host}:{given}/metrics")
         yield
 
 
-def _say_where(inside: Inside, queues: Queues | None) -> None:
+def _say_where(runtime: Runtime, queues: Queues | None) -> None:
     # Once signals are heard: whoever reads it may send one.
-    about = inside.store.describe()
-    inside.say(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
-    for text in inside.unknown_queues(() if queues is None else queues.names):
-        inside.complain(text)
+    about = runtime.store.describe()
+    runtime.say(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
+    for text in runtime.unknown_queues(() if queues is None else queues.names):
+        runtime.complain(text)
 
 
-def _in_processes(inside: Inside, processes: int, chosen: Settings, service: Service, reload: bool) -> Stopped:
-    crew = crew_of(inside, processes, chosen, service)
+def _in_processes(runtime: Runtime, processes: int, chosen: Settings, service: Service, reload: bool) -> Stopped:
+    crew = crew_of(runtime, processes, chosen, service)
 
     def changed(file: str) -> None:
-        inside.say(f"{file} changed")
+        runtime.say(f"{file} changed")
         crew.reload()
 
-    with steered(steering(crew, inside.store, tell)), watching(changed) if reload else nullcontext():
-        _say_where(inside, chosen.queues)
-        return attend(inside, crew)
+    with steered(steering(crew, runtime.store, tell)), watching(changed) if reload else nullcontext():
+        _say_where(runtime, chosen.queues)
+        return attend(runtime, crew)
 
 
-def _here(inside: Inside, chosen: Settings, service: Service) -> Stopped:
-    with inside.using_resources():
-        kernel = inside.kernel(replace(chosen, on_idle=(lambda: kernel.stop()) if service.burst else None))
+def _here(runtime: Runtime, chosen: Settings, service: Service) -> Stopped:
+    with runtime.using_resources():
+        kernel = runtime.kernel(replace(chosen, on_idle=(lambda: kernel.stop()) if service.burst else None))
         with (
-            steered(steering_here(kernel, inside.store, tell)),
-            stopping_well(kernel.stop, inside.say) as stopped,
+            steered(steering_here(kernel, runtime.store, tell)),
+            stopping_well(kernel.stop, runtime.say) as stopped,
         ):
-            _say_where(inside, chosen.queues)
-            kernel.signals.listen(StopTeller(inside.say, stopped))
+            _say_where(runtime, chosen.queues)
+            kernel.signals.listen(StopTeller(runtime.say, stopped))
             kernel.start()
             kernel.join()
     return stopped

@@ -20,11 +20,11 @@ from ramify.contrib.django.story import Try, put, returned, tell, tries_of
 from ramify.contrib.django.teacher import Teacher
 from ramify.contrib.django.ticket import Ticket
 from ramify.engine.engine import Engine
-from ramify.engine.reading import Reading
-from ramify.engine.tasks import AnyTask
+from ramify.engine.runs.reading import Reading
+from ramify.engine.tasks.tasks import AnyTask
 from ramify.errors import ConfigError, RunForgotten
 from ramify.inspect.jobs import JobStanding, queues, standing_of
-from ramify.kernel.handler import Handler
+from ramify.kernel.core.handler import Handler
 from ramify.kernel.kernel import Kernel
 from ramify.model.call import Call
 from ramify.model.job import JobState
@@ -43,7 +43,7 @@ class Depot:
     def __init__(self, store: str | os.PathLike[str], keep: float | timedelta | None = None) -> None:
         self.engine = Engine(store)
         self.engine.around(connected)
-        self.engine._inside.teacher = self._teacher
+        self.engine._runtime.teacher = self._teacher
         self._keep = keep
         self._lock = threading.Lock()
         self._run = self._made(KIND)
@@ -58,7 +58,7 @@ class Depot:
     def handler(self, kind: str) -> Handler:
         """Return how a worker runs the tasks of a kind."""
         self._task(kind)
-        return self.engine._inside.handlers()[kind]
+        return self.engine._runtime.handlers()[kind]
 
     def is_ticket(self, body: bytes) -> bool:
         """Return whether a task with this body is a Django task."""
@@ -82,10 +82,10 @@ class Depot:
 
     def tries(self, run: int, task: int) -> Sequence[Try]:
         """Return the known attempts of a task."""
-        return tries_of(self.engine._inside.store.reads, run, task)
+        return tries_of(self.engine._runtime.store.reads, run, task)
 
     def _told(self, id: str, standing: JobStanding, row: Row) -> TaskResult[Any]:
-        reads = self.engine._inside.store.reads
+        reads = self.engine._runtime.store.reads
         reading = self._reading()
         (ticket,), _ = reading.arguments(KIND, row.body)
         result: TaskResult[Any] = ticket.result(id)
@@ -95,16 +95,16 @@ class Depot:
         return result
 
     def _standing(self, id: str) -> JobStanding | None:
-        reads = self.engine._inside.store.reads
+        reads = self.engine._runtime.store.reads
         for queue in queues(reads):
             for kind in reads.counts(queue.id):
                 found = reads.find_tasks(queue.id, kind, key_bytes(id), limit=1)
                 if found:
-                    return standing_of(reads, found[0], self.engine._inside.store.now())
+                    return standing_of(reads, found[0], self.engine._runtime.store.now())
         return None
 
     def _reading(self) -> Reading:
-        return Reading(self.engine._inside.store.reads, self.engine._inside.handlers())
+        return Reading(self.engine._runtime.store.reads, self.engine._runtime.handlers())
 
     def _task(self, path: str) -> AnyTask:
         """The task of a path; kernels of this process that are at work learn of a new one."""

@@ -26,8 +26,8 @@ from ramify.contrib.django.framework import (
 )
 from ramify.contrib.django.story import BEGINS, begun, error_of, put, returned
 from ramify.contrib.django.ticket import Ticket
-from ramify.kernel.control import Defer
-from ramify.kernel.current import Current, current
+from ramify.kernel.attempts.control import Defer
+from ramify.kernel.attempts.current import Current, current
 from ramify.model.outcome import Failure
 
 

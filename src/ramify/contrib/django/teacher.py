@@ -58,7 +58,7 @@ class Teacher:
             self._kernel.learn(kind, self._depot.handler(kind))
 
     def _found(self) -> Iterator[str]:
-        reads = self._depot.engine._inside.store.reads
+        reads = self._depot.engine._runtime.store.reads
         for queue in queues(reads):
             if queue.state is not RunState.OPEN:
                 continue

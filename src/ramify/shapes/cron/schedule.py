@@ -22,10 +22,10 @@ from typing import Any
 import msgspec
 
 from ramify.errors import ConfigError, QueueFull
-from ramify.kernel.control import Await, Defer, Fatal, Skip
-from ramify.kernel.current import Current, current
-from ramify.kernel.handler import Calling, Handler, Policy
-from ramify.kernel.surroundings import Origin
+from ramify.kernel.attempts.attempt_env import Origin
+from ramify.kernel.attempts.control import Await, Defer, Fatal, Skip
+from ramify.kernel.attempts.current import Current, current
+from ramify.kernel.core.handler import Calling, Handler, Policy
 from ramify.model.call import Call, Group
 from ramify.model.codec import Signature
 from ramify.model.decision import Said
@@ -141,7 +141,7 @@ class Schedule:
         if version:
             self._end_older_clocks(me, version)
         slots, after = self._due(declared, after, now)
-        first = me._surroundings.sender.reserve(len(slots), me.task) if slots else 0
+        first = me._attempt_env.sender.reserve(len(slots), me.task) if slots else 0
         following = self.clock(after, version, self._newer_than(declared))
         if following is None:
             me.context.set(UNTIL, after, overwrite=True)
@@ -219,7 +219,7 @@ class Schedule:
             raise Fatal(str(error)) from None
 
     def _start(self, me: Current, root: object, at: int, job: int, after: Sequence[int] = ()) -> SlotStart:
-        others = me._surroundings.library.others
+        others = me._attempt_env.library.others
         try:
             if type(root) is Call:
                 return SlotStart(at, job=others.enqueue(root, job, after))
@@ -277,7 +277,7 @@ class Schedule:
                 break
             following = self._in_line(declared, following, fill)
         if following is not None:
-            reserved = me._surroundings.sender.reserve(1, me.task)
+            reserved = me._attempt_env.sender.reserve(1, me.task)
             me.spawn(self.slot(following, reserved, declared, fill=fill))
         return started
 
@@ -361,7 +361,7 @@ def _clocks(store: Store, name: str, run: int) -> Sequence[Any]:
 
 
 def _store(me: Current) -> Store:
-    return me._surroundings.library.others.store
+    return me._attempt_env.library.others.store
 
 
 def _handler(kind: str, fn: Callable[..., Any], policy: Policy | None = None) -> Handler:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, cast
 
 from ramify.errors import ConfigError
-from ramify.kernel.stream import Stream
-from ramify.kernel.surroundings import Definition
+from ramify.kernel.attempts.attempt_env import Definition
+from ramify.kernel.attempts.stream import Stream
 from ramify.model.call import Call, OpenCall, ReferringCall
 from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ramify.errors import BadPayload, ConfigError
-from ramify.kernel.control import Fatal
-from ramify.kernel.current import Current, current
-from ramify.kernel.handler import Handler
-from ramify.kernel.surroundings import Definition, Origin
+from ramify.kernel.attempts.attempt_env import Definition, Origin
+from ramify.kernel.attempts.control import Fatal
+from ramify.kernel.attempts.current import Current, current
+from ramify.kernel.core.handler import Handler
 from ramify.model.codec.wire import write
 from ramify.model.task import OWN, name_given
 from ramify.shapes.dag.node import Node
@@ -98,7 +98,7 @@ def start_what_waits(datasets: list[str], given: list[Any]) -> list[int]:
     started: list[int] = []
     trouble: list[str] = []
     for dataset in datasets:
-        for definition in me._surroundings.library.others.awaiting(dataset):
+        for definition in me._attempt_env.library.others.awaiting(dataset):
             try:
                 started += _start(me, definition, dataset, value if definition.awaits[dataset] else None)
             except (BadPayload, ConfigError) as error:
@@ -109,7 +109,7 @@ def start_what_waits(datasets: list[str], given: list[Any]) -> list[int]:
 
 
 def _start(me: Current, definition: Definition, dataset: str, value: Any) -> list[int]:
-    others = me._surroundings.library.others
+    others = me._attempt_env.library.others
     if not definition.awaits_all or len(definition.awaits) == 1:
         return [launch(_root(definition, {dataset: value}), f"{dataset}/{definition.name}", value)]
     production = f"{me.run_id}/{me.task}/{me._revivals}/{dataset}"

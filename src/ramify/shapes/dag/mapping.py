@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Union, get_args, get_origin
 import msgspec
 
 from ramify.errors import ConfigError
-from ramify.kernel.control import Return
-from ramify.kernel.handler import Calling, Handler
+from ramify.kernel.attempts.control import Return
+from ramify.kernel.core.handler import Calling, Handler
 from ramify.model.call import Call, Extra, ReferringCall
 from ramify.model.codec import annotations_of
 from ramify.model.codec.fitting import fits, in_code

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from ramify.kernel.control import Defer, Fatal, Skip
-from ramify.kernel.current import Current, current
-from ramify.kernel.handler import Calling, Handler
-from ramify.kernel.stream import Stream
+from ramify.kernel.attempts.control import Defer, Fatal, Skip
+from ramify.kernel.attempts.current import Current, current
+from ramify.kernel.attempts.stream import Stream
+from ramify.kernel.core.handler import Calling, Handler
 from ramify.model.call import Call, Extra, Group, ReferringCall
 from ramify.model.codec import Signature
 from ramify.model.codec.escape import filled
@@ -98,7 +98,7 @@ def expand_stream(how: Expansion, params: list[Any], results: list[Any], items: 
 def expand_generator(how: Expansion, params: list[Any], results: list[Any]) -> None:
     """Make a task for each item that a generator yields, while it does."""
     assert how.maker is not None
-    handler = current()._surroundings.library.handler(how.maker.kind)
+    handler = current()._attempt_env.library.handler(how.maker.kind)
     if handler is None:
         raise Defer(UNKNOWN_PAUSE)
     own = len(how.maker_params)
@@ -185,7 +185,7 @@ def close(at_end: list[AtEnd]) -> None:
 
 def group_of(me: Current, packed: PackedCall) -> Group:
     """Return what calls share that are made of a packed one, here and now."""
-    handler = me._surroundings.library.handler(packed.kind)
+    handler = me._attempt_env.library.handler(packed.kind)
     # Of a kind that nobody here knows tasks are made all the same: they wait for somebody who does.
     return packed.group(HANDLERS[CLOSE].signature if handler is None else handler.signature, handler)
 

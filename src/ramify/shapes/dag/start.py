@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from ramify.errors import ConfigError
-from ramify.kernel.offspring import Brood, new_tasks, rows_of
-from ramify.kernel.surroundings import Definition
+from ramify.kernel.attempts.attempt_env import Definition
+from ramify.kernel.outgoing.offspring import Brood, new_tasks, rows_of
 from ramify.model.call import Call, Group, label_of
 from ramify.model.codec.escape import filled
 from ramify.model.codec.wire import tree_in

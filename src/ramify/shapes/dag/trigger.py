@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ramify.errors import BadPayload, ConfigError
-from ramify.kernel.control import Fatal, Skip
-from ramify.kernel.current import current
-from ramify.kernel.handler import Handler
-from ramify.kernel.surroundings import Definition
+from ramify.kernel.attempts.attempt_env import Definition
+from ramify.kernel.attempts.control import Fatal, Skip
+from ramify.kernel.attempts.current import current
+from ramify.kernel.core.handler import Handler
 from ramify.model.call import Call, ReferringCall
 from ramify.model.codec.wire import tree_in
 from ramify.model.join import Rule

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from ramify.errors import BadPayload, ConfigError
-from ramify.kernel.handler import Handler
+from ramify.kernel.core.handler import Handler
 from ramify.model.call import Call, Extra
 from ramify.model.policy import Duration
 from ramify.model.reference import Reference

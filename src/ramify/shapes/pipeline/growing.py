@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Annotated, Any, Literal, assert_never, get_args, get_origin
 
 from ramify.errors import BadPayload, ConfigError
-from ramify.kernel.surroundings import Definition
+from ramify.kernel.attempts.attempt_env import Definition
 from ramify.model.call import LONGEST_DELAY, Call, ReferringCall
 from ramify.model.codec.fitting import fits, in_code
 from ramify.model.codec.wire import Wire, tree_in

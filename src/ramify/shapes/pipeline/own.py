@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from ramify.errors import BadPayload, ConfigError
-from ramify.kernel.control import Fatal, Skip
-from ramify.kernel.current import current
-from ramify.kernel.handler import Handler
-from ramify.kernel.offspring import LinkedCall
+from ramify.kernel.attempts.control import Fatal, Skip
+from ramify.kernel.attempts.current import current
+from ramify.kernel.core.handler import Handler
+from ramify.kernel.outgoing.offspring import LinkedCall
 from ramify.model.call import label_of
 from ramify.model.codec.escape import filled
 from ramify.model.codec.wire import write

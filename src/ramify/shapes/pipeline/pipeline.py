@@ -66,7 +66,7 @@ class Pipeline(Generic[P, R]):
         growing = Growing(self._dag, self._dag, definitions)
         #: The annotation of what a run of it comes to.
         self.gives = growing.add(rest, growing.first(first)).gives
-        self._inside = growing.inside
+        self._runtime = growing.inside
         definitions.add(self)
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> PipelinePlan[R]:
@@ -79,7 +79,7 @@ class Pipeline(Generic[P, R]):
         made["nodes"] = (first, *plan.nodes[1:])
         # By its name alone it cannot be started: its arguments are in its first node.
         made["definition"] = None
-        made["inside"] = (*plan.inside, *self._inside)
+        made["inside"] = (*plan.inside, *self._runtime)
         return PipelinePlan(**made)
 
     def of_stored(self, params: Mapping[str, bytes]) -> PipelinePlan[R]:

@@ -19,8 +19,8 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from ramify.errors import ConfigError
-from ramify.kernel.stream import Stream
-from ramify.kernel.surroundings import Definition
+from ramify.kernel.attempts.attempt_env import Definition
+from ramify.kernel.attempts.stream import Stream
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire, tree_in, write
 from ramify.model.policy import Duration

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar
 
 from ramify.errors import ConfigError
-from ramify.kernel.surroundings import Definition
+from ramify.kernel.attempts.attempt_env import Definition
 from ramify.model.call import LONGEST_DELAY, Call, Group, whole
 from ramify.model.policy import Duration, seconds_in
 from ramify.model.task import name_given

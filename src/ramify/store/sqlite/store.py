@@ -29,7 +29,7 @@ from ramify.store.contract import Beat, Vacuumed
 from ramify.store.description import KEEPS, Description
 from ramify.store.sqlite import forgetting, held, notes, processes, rows, schema
 from ramify.store.sqlite.bulk import TaskColumns
-from ramify.store.sqlite.file import copying
+from ramify.store.sqlite.file import backup
 from ramify.store.sqlite.file.commit_wait import CommitWait
 from ramify.store.sqlite.file.link import Link
 from ramify.store.sqlite.file.liveness import Liveness
@@ -202,7 +202,7 @@ class SqliteStore(DurableStore):
     def backup(self, path: str | os.PathLike[str], *, new_id: bool = False) -> None:
         """Copy the file."""
         with self._link.snapshot() as db:
-            copying.copy(db, path, schema.give_new_id if new_id else None)
+            backup.copy(db, path, schema.give_new_id if new_id else None)
 
     def forget(
         self,

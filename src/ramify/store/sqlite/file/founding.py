@@ -15,7 +15,7 @@ import apsw
 
 from ramify.errors import StoreRefused
 from ramify.store.sqlite.file import wal
-from ramify.store.sqlite.file.trouble import BUSY
+from ramify.store.sqlite.file.errors import BUSY
 
 
 def found(db: apsw.Connection, path: Path, prepare: Callable[[apsw.Connection], None] | None) -> None:

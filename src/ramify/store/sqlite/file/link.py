@@ -27,13 +27,13 @@ import apsw
 
 from ramify.errors import StoreError, StoreRefused, StoreUnavailable
 from ramify.store import forks
-from ramify.store.sqlite.file import founding, trouble, wal
+from ramify.store.sqlite.file import errors, founding, wal
 from ramify.store.sqlite.file.connection import Connection
 from ramify.store.sqlite.file.db import Db
 from ramify.store.sqlite.file.file_watch import FileWatch
 from ramify.store.sqlite.file.guard import FileId, guard
 from ramify.store.sqlite.file.location import check_live_folder, check_location, check_sqlite_version, make_live_folder
-from ramify.store.sqlite.file.looking import can_write, check_to_read, read_only_name
+from ramify.store.sqlite.file.read_only import can_write, check_to_read, read_only_name
 from ramify.store.sqlite.file.wal import FEWEST_PAGES, WAL_LIMIT, Wal
 from ramify.store.sqlite.file.write_queue import BusyHandler, WriteQueue, nap
 
@@ -346,14 +346,14 @@ class Link:
         for tries in itertools.count():
             try:
                 return do()
-            except trouble.BUSY:
+            except errors.BUSY:
                 if time.monotonic() > end:
                     raise
             nap(tries)
         raise AssertionError
 
     def _doubt(self, error: apsw.Error) -> None:
-        if trouble.is_doubtful(error):
+        if errors.is_doubtful(error):
             for conn in self._conns:
                 conn.stale = True
             self._doubtful |= isinstance(error, apsw.IOError)
@@ -367,11 +367,11 @@ class Link:
                 return cause
         if conn is not self._writer and getattr(error, "extendedresult", None) == apsw.SQLITE_READONLY:
             return StoreRefused(f"{self.path}: this is a read, and nothing can be changed in it")
-        waited = self._waited() if isinstance(error, trouble.BUSY) else ""
+        waited = self._waited() if isinstance(error, errors.BUSY) else ""
         number = conn.db.system_errno if conn.db is not None else 0
-        told = trouble.explain(error, self.path, number, waited)
+        told = errors.explain(error, self.path, number, waited)
         if conn is self._writer:
-            self._wal.is_cramped |= trouble.is_full(error, number)
+            self._wal.is_cramped |= errors.is_full(error, number)
             self._tell_outcome(str(told).removeprefix(f"{self.path}").lstrip(": "))
         return told
 

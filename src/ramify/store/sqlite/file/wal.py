@@ -22,7 +22,7 @@ from contextlib import suppress
 
 import apsw
 
-from ramify.store.sqlite.file import raw_file, trouble
+from ramify.store.sqlite.file import errors, raw_file
 from ramify.store.sqlite.file.connection import Connection
 
 PAGE = 4096
@@ -49,7 +49,7 @@ def complete(db: apsw.Connection) -> None:
     """Bring into the database what a kill left in the log: only then every later write to the file is accounted for."""
     address = raw_file.shared_memory(db)
     if address is not None and raw_file.checkpoints(address).is_half_done:
-        with suppress(*trouble.BUSY):
+        with suppress(*errors.BUSY):
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
@@ -85,7 +85,7 @@ class Wal:
         if self.is_cramped:
             try:
                 self._empty(db)
-            except (apsw.FullError, *trouble.BUSY):
+            except (apsw.FullError, *errors.BUSY):
                 return
 
     def _empty(self, db: apsw.Connection) -> None:

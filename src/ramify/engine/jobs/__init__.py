@@ -1,0 +1,1 @@
+"""Jobs: queues, how jobs get into them, and how old ones are forgotten."""

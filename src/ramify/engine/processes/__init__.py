@@ -1,0 +1,1 @@
+"""Processes: workers in this program and in others, started, watched and stopped."""

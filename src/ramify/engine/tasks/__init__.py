@@ -1,0 +1,1 @@
+"""Tasks: functions, calls and their options, as users declare them."""

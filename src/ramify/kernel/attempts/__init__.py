@@ -1,0 +1,1 @@
+"""Attempts: what runs handlers, and what a handler sees."""

@@ -1,0 +1,1 @@
+"""Core: the decisions of one process, without threads, clock or I/O."""

@@ -1,0 +1,1 @@
+"""Outgoing: what attempts leave behind, on its way to the store."""
