@@ -186,7 +186,8 @@ def extend_tail(tables: MemoryTables, run: RunRow, tasks: NewTasks, round: int, 
     ):
         return False
     if key is not None:
-        if keys.holder(tables, tasks.hold, run.new.id, tasks.kind, key, now) is not None:
+        at = looked_at(now, again=tasks.again)
+        if keys.holder(tables, tasks.hold, run.new.id, tasks.kind, key, at) is not None:
             return False
         keys.take(tables, span, tasks.first, key)
     for column, value in (

@@ -156,6 +156,19 @@ def a_single_task_with_a_taken_key_leaves_the_row_as_it_is(house: House) -> None
 
 
 @case("append")
+def a_single_task_that_takes_over_a_kept_key_extends_the_row(house: House) -> None:
+    """The key of a task that has ended and is kept excludes others, but not one that is added `again`."""
+    producer = Producer(house, house.queue())
+    producer.add(keys=[b"a"], hold=Hold.UNIQUE, keep=10**12)
+    worker = house.worker()
+    worker.done(worker.take())
+    kept = {"hold": Hold.UNIQUE, "keep": 10**12}
+    two = producer.add(keys=[b"b"], **kept)
+    three = producer.add(keys=[b"a"], again=True, **kept)
+    assert producer.rows() == [[two, three]]
+
+
+@case("append")
 def a_row_that_lost_tasks_to_a_cancel_grows_without_getting_them_back(house: House) -> None:
     producer = Producer(house, house.queue())
     ids = [producer.add() for _ in range(3)]
