@@ -265,7 +265,9 @@ class Ending:
             # All of it had ended before anything was cancelled: one that ends again ends the run as well.
             self._retry(run, max(self._cast.standing(run.id)), "of a run of which nothing was cancelled")
             return
-        if run.state is RunState.CANCELLED and self._chance.random() < 0.7:
+        # One whose tasks had all ended before the cancel has nothing that it could try again by that word.
+        was_cut = any(ended is Status.CANCELLED for _, ended in self._cast.standing(run.id).values())
+        if run.state is RunState.CANCELLED and was_cut and self._chance.random() < 0.7:
             self._said.append("retry(cancelled=True)")
             run.retry(cancelled=True)
             return
