@@ -20,7 +20,7 @@ import os, sys
 from ramify import Engine, Spawns
 
 engine = Engine("chain.db")
-engine._inside.say = lambda text: print("said:", text, flush=True)
+engine._runtime.say = lambda text: print("said:", text, flush=True)
 
 @engine.task
 def step(n: int) -> Spawns[int]:
@@ -193,7 +193,7 @@ import threading
 from ramify import Engine
 
 engine = Engine("renamed.db")
-engine._inside.say = lambda text: print("said:", text, flush=True)
+engine._runtime.say = lambda text: print("said:", text, flush=True)
 
 @engine.task(name="after")
 def step(n: int) -> int:
@@ -202,7 +202,7 @@ def step(n: int) -> int:
 if __name__ == "__main__":
     before = Engine("renamed.db")
     before.task(name="before")(step.fn)
-    before.start(before._inside.table()["before"].of(1), name="chain")
+    before.start(before._runtime.table()["before"].of(1), name="chain")
     before.close()
     with engine.working(processes=2):
         threading.Event().wait()

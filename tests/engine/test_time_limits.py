@@ -22,7 +22,7 @@ from ramify import Engine, current
 
 engine = Engine("late.db")
 said = []
-engine._inside.say = said.append
+engine._runtime.say = said.append
 #: Who started, in whatever process.
 starts = Path("starts")
 
@@ -76,7 +76,7 @@ async def beside(seconds: float) -> list[int]:
 def root(kind: str):
     # Longer than anybody waits, where the one that is late does not let the loop turn.
     yield beside.of(60.0 if kind in ("block", "spin") else 1.0)
-    yield engine._inside.table()[kind].of()
+    yield engine._runtime.table()[kind].of()
 
 if __name__ == "__main__":
     began = time.monotonic()

@@ -31,7 +31,7 @@ def numbers_of(path: Path) -> Iterator[tuple[str, int]]:
 
 def test_no_other_room_of_the_kernel_has_a_number_of_its_own() -> None:
     """Nor has the one in which people wait for what kernels do."""
-    rooms = [path for path in KERNEL.glob("*.py") if path.stem != "tuning"] + [ENGINE / "waiting.py"]
+    rooms = [path for path in KERNEL.rglob("*.py") if path.stem != "tuning"] + [ENGINE / "runs/waiting.py"]
     elsewhere = {path.name: dict(numbers_of(path)) for path in rooms}
     assert {name for names in elsewhere.values() for name in names} == FIXED
 
@@ -39,7 +39,7 @@ def test_no_other_room_of_the_kernel_has_a_number_of_its_own() -> None:
 def test_every_number_has_its_reason_and_is_used() -> None:
     path = Path(tuning.__file__)
     lines = path.read_text().splitlines()
-    users = (*KERNEL.glob("*.py"), *ENGINE.glob("*.py"))
+    users = (*KERNEL.rglob("*.py"), *ENGINE.rglob("*.py"))
     others = "\n".join(each.read_text() for each in users if each != path)
     numbers = dict(numbers_of(path))
     assert len(numbers) > 40

@@ -77,7 +77,7 @@ def test_the_scenario_reaches_every_point(counts: dict[str, int]) -> None:
 
 
 def test_the_list_of_points_is_that_of_the_code() -> None:
-    code = "".join(file.read_text() for file in (ROOT / "src/ramify/kernel").glob("*.py") if file.name != "faults.py")
+    code = "".join(file.read_text() for file in (ROOT / "src/ramify/kernel").rglob("*.py") if file.name != "faults.py")
     named = [name for call in re.findall(r"\breach\(([^)]*)\)", code) for name in re.findall(r'"([^"]+)"', call)]
     assert sorted(named) == sorted(POINTS)
 

@@ -131,7 +131,7 @@ try:
     engine.run(double.of(1), processes=2)
 except ConfigError as error:
     print("refused:", error)
-print(len(engine._inside.store.reads.runs().rows), "runs")
+print(len(engine._runtime.store.reads.runs().rows), "runs")
 """
     done = subprocess.run(
         [sys.executable, "-"], input=program, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True

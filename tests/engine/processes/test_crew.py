@@ -95,7 +95,7 @@ if __name__ == "__main__":
         child = os.fork()
         if not child:
             signal.pause()
-        worker = next(each.pid for each in engine._inside.store.reads.processes() if not each.reaped)
+        worker = next(each.pid for each in engine._runtime.store.reads.processes() if not each.reaped)
         print(worker, child, flush=True)
         signal.pause()
 """

@@ -47,7 +47,7 @@ from ramify import Engine, Spawns
 
 engine = Engine("memory:")
 heard = threading.Event()
-engine._inside.say = lambda text: heard.set() if text.startswith("stopping") else None
+engine._runtime.say = lambda text: heard.set() if text.startswith("stopping") else None
 
 @engine.task
 def second() -> None:

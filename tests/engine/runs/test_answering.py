@@ -166,7 +166,7 @@ def test_of_two_processes_that_answer_at_once_one_is_first(tmp_path: Path) -> No
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                cwd=Path(__file__).parents[2],
+                cwd=Path(__file__).parents[3],
             )
             for name in ("ann", "bob")
         }

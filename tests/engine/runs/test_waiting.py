@@ -97,7 +97,7 @@ def cancel(store: Store, run: int) -> None:
 CANCEL = """
 import sys
 from ramify.store.open import open_store
-from tests.engine.test_waiting import cancel
+from tests.engine.runs.test_waiting import cancel
 cancel(open_store(sys.argv[1]), int(sys.argv[2]))
 """
 
@@ -126,7 +126,7 @@ def test_whoever_waits_hears_of_an_end_that_another_process_commits(
     thread = threading.Thread(target=wait, args=(run,))
     thread.start()
     assert counted.asleep.acquire(timeout=LIMIT)
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     command = [sys.executable, "-c", CANCEL, str(engine._runtime.url), str(run.id)]
     subprocess.run(command, cwd=root, check=True, timeout=LIMIT)
     thread.join(LIMIT)

@@ -1,8 +1,8 @@
 """Housekeeping: a thread beside each kernel that works for long, in which the listeners run that read and clean up.
 
-Promises: the thread that hands out work waits for none of them. A kernel that works for less than `FIRST` has no such
-thread. A stop waits `LAST` for a step that has begun, and no longer; also with `threads=0`, where tasks run in the
-calling thread, housekeeping stays beside it.
+Promises: the thread that hands out work waits for none of them. A kernel that works for less than `FIRST`, and always
+finds something to do, has no such thread. A stop waits `LAST` for a step that has begun, and no longer; also with
+`threads=0`, where tasks run in the calling thread, housekeeping stays beside it.
 
 Listeners hear the latest claim or commit, at most ten a second, and nothing of those between.
 """
@@ -46,7 +46,7 @@ class Housekeeping:
             return
         self._latest = signal
         self._has_news.set()
-        if self._thread is None and self._clock() >= self._begins:
+        if self._thread is None and (self._clock() >= self._begins or _is_idle(signal)):
             self._thread = self._machine.thread(self._run, "ramify-housekeeping")
             self._thread.start()
 
@@ -58,8 +58,15 @@ class Housekeeping:
             self._thread.join(LAST)
 
     def _run(self) -> None:
-        while self._has_news.wait() and not self._over.is_set():
+        while self._has_news.wait():
             self._has_news.clear()
-            if self._latest is not None:
+            is_over = self._over.is_set()
+            # Why nothing could be claimed is told even if that ends the process: it may be a kind that nobody knows.
+            if self._latest is not None and (not is_over or _is_idle(self._latest)):
                 self._inner.send(self._latest)
-            self._over.wait(PAUSE)
+            if is_over or self._over.wait(PAUSE):
+                return
+
+
+def _is_idle(signal: Signal) -> bool:
+    return isinstance(signal, Took) and signal.tasks == 0
