@@ -72,30 +72,29 @@ WRITTEN = (
     "SELECT task, status, e.seq, at FROM event e CROSS JOIN commits c ON c.seq = e.seq"
     " WHERE task BETWEEN ? AND ? ORDER BY task, e.n)"
 )
-#: The rows in a range of ids that somebody may still work on. A row lies in one span, so none begins before its first.
-LIVE = (
-    "SELECT first, last FROM segment INDEXED BY segment_first"
-    " WHERE run = ? AND state <= 3 AND first BETWEEN ? AND ? AND last >= ?"
-)
 #: What goes with tasks, and with those that go by themselves.
-THEIRS = ("event WHERE task", "task WHERE id", "waiter WHERE task")
+THEIRS = ("event WHERE task", "task WHERE id")
+THEIR_WAITING = "waiter WHERE task"
 THEIR_LINES = "note INDEXED BY note_task WHERE task IS NOT NULL AND task"
-#: The children of a range of tasks: those of the spans that have parents on both sides of it.
-CHILDREN = (
-    "SELECT parent, id FROM span s CROSS JOIN task t ON t.id BETWEEN s.first AND s.last WHERE s.first IN ("
-    "SELECT first FROM span INDEXED BY span_parents WHERE low_parent BETWEEN ?1 - 8191 AND ?2 AND high_parent >= ?1"
-    " UNION SELECT first FROM span INDEXED BY span_far_parents"
-    " WHERE high_parent - low_parent >= 8192 AND low_parent <= ?2 AND high_parent >= ?1"
-    ") AND parent BETWEEN ?1 AND ?2"
+#: What neighbouring tasks have to do with others, as one value: see `Ties`. A live row lies in one span, so none of
+#: theirs begins before the first of these. The children are in the spans that have parents on both sides of the range.
+TIES = """
+SELECT json_array(
+ json((SELECT json_group_array(json_array(first, last)) FROM segment INDEXED BY segment_first
+   WHERE run = ?3 AND state <= 3 AND first BETWEEN ?4 AND ?2 AND last >= ?1)),
+ json((SELECT json_group_array(json_array(parent, id)) FROM span s CROSS JOIN task t ON t.id BETWEEN s.first AND s.last
+   WHERE s.first IN (
+    SELECT first FROM span INDEXED BY span_parents WHERE low_parent BETWEEN ?1 - 8191 AND ?2 AND high_parent >= ?1
+    UNION SELECT first FROM span INDEXED BY span_far_parents
+     WHERE high_parent - low_parent >= 8192 AND low_parent <= ?2 AND high_parent >= ?1
+   ) AND parent BETWEEN ?1 AND ?2)),
+ json((SELECT json_group_array(json_array(task, id)) FROM waiter WHERE task BETWEEN ?1 AND ?2)),
+ json((SELECT json_group_array(json_array(task, id)) FROM waiter INDEXED BY waiter_join WHERE id BETWEEN ?1 AND ?2)),
+ json((SELECT json_group_array(json_array(first, last, joined)) FROM span WHERE joined BETWEEN ?1 AND ?2 AND published)),
+ json((SELECT json_group_array(id) FROM joins WHERE id BETWEEN ?1 AND ?2)),
+ EXISTS (SELECT 1 FROM note INDEXED BY note_task WHERE task BETWEEN ?1 AND ?2)
 )
-#: The members and the joins with a task of theirs in a range: whose tasks lie in it, and who in it waits for others.
-MEMBERS = (
-    "SELECT task, id FROM waiter WHERE task BETWEEN ?1 AND ?2",
-    "SELECT task, id FROM waiter INDEXED BY waiter_join WHERE id BETWEEN ?1 AND ?2",
-)
-#: The spans whose tasks are members by their place, of joins with a task in a range.
-GROUPS = "SELECT first, last, joined FROM span WHERE joined BETWEEN ? AND ? AND published"
-OWN_JOINS = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value ORDER BY id"
+"""
 READING = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value WHERE run = ?"
 
 
@@ -173,7 +172,7 @@ def _remove(db: Db, spans: Iterable[SpanRow], first: int, last: int) -> None:
         keys.forget(db, span, max(first, span.first), min(last, span.last), also_in_run=False)
     written = "SELECT seq, count(*) FROM event WHERE task BETWEEN ? AND ? GROUP BY seq"
     gone = dict(db.execute(written, (first, last)).fetchall())
-    for some in THEIRS:
+    for some in (*THEIRS, THEIR_WAITING):
         db.execute(f"DELETE FROM {some} BETWEEN ? AND ?", (first, last))
     _uncount_commits(db, gone)
 
@@ -235,7 +234,24 @@ class Block(NamedTuple):
     written: list[tuple[int, int, int, int]]
 
 
+class Ties(msgspec.Struct, frozen=True, array_like=True):
+    """What neighbouring tasks have to do with others, so that what has nothing costs no statement of its own.
+
+    The bounds of `live` rows; `children` behind their parents; tasks that wait for one of these or are waited for, and
+    the `joins` in question; `groups` of members by their place, with their join; and if something was logged.
+    """
+
+    live: list[tuple[int, int]]
+    children: list[tuple[int, int]]
+    waiting: list[tuple[int, int]]
+    awaited: list[tuple[int, int]]
+    groups: list[tuple[int, int, int]]
+    joins: list[int]
+    has_lines: int
+
+
 _read_spans, _read_log = decoder(list[Looked]), decoder(list[tuple[int, int, int, int]])
+_read_ties = decoder(Ties)
 
 
 def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: int) -> Forgot:
@@ -255,16 +271,17 @@ def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: i
     low, high = found[0].first, found[-1].last
     if not ended:
         return Forgot(0, more, high)
+    ties = _read_ties.decode(db.execute(TIES, (low, high, run.id, found[0].span)).fetchone()[0])
     chosen = forgetting.chosen(
         ended,
         endless=run.endless,
         named=named,
-        rows=db.execute(LIVE, (run.id, found[0].span, high, low)).fetchall(),
-        not_before=_not_before(db, run.id, found, spans),
+        rows=ties.live,
+        not_before=_not_before(db, run.id, found, spans, ties),
     )
     if chosen and not removal.dry:
-        _take_out(db, blocks, chosen, ended)
-        _cut_out(db, found, spans, chosen)
+        _take_out(db, blocks, chosen, ended, ties)
+        _cut_out(db, found, spans, chosen, {block.span.first: block.span for block in blocks})
     return Forgot(len(chosen), more, high)
 
 
@@ -286,15 +303,17 @@ def _ends(block: Block) -> Iterator[tuple[int, Status, int]]:
     return ((task, ENDINGS[status], at) for task, (status, at) in newest.items() if status in ENDINGS)
 
 
-def _not_before(db: Db, run: int, found: Sequence[Piece], spans: Mapping[int, Looked]) -> Iterator[tuple[int, int]]:
+def _not_before(
+    db: Db, run: int, found: Sequence[Piece], spans: Mapping[int, Looked], ties: Ties
+) -> Iterator[tuple[int, int]]:
     """Which tasks must not go before which others: parents and children, continuations and members."""
     low, high = found[0].first, found[-1].last
-    yield from db.execute(CHILDREN, (low, high)).fetchall()
-    pairs = [pair for some in MEMBERS for pair in db.execute(some, (low, high)).fetchall()]
+    yield from ties.children
+    pairs = [*ties.waiting, *ties.awaited]
     for piece in found:
         join = spans[piece.span].join
         pairs += [] if join is None else [(task, join) for task in range(piece.first, piece.last + 1)]
-    for first, last, join in db.execute(GROUPS, (low, high)).fetchall():
+    for first, last, join in ties.groups:
         # One that reaches beyond what is looked at need not be told task by task: some of it stays.
         pairs += [(task, join) for task in range(first, last + 1)] if low <= first and last <= high else [(NEVER, join)]
     joins = rows.ids({join for _, join in pairs}) if pairs else None
@@ -305,7 +324,7 @@ def _not_before(db: Db, run: int, found: Sequence[Piece], spans: Mapping[int, Lo
         yield reader, task
 
 
-def _take_out(db: Db, blocks: Sequence[Block], chosen: Sequence[int], ended: Mapping[int, Status]) -> None:
+def _take_out(db: Db, blocks: Sequence[Block], chosen: Sequence[int], ended: Mapping[int, Status], ties: Ties) -> None:
     """Remove tasks from a run that stays, with all that is theirs but the spans."""
     counts: Counter[Counted] = Counter()
     seqs: Counter[int] = Counter()
@@ -316,14 +335,17 @@ def _take_out(db: Db, blocks: Sequence[Block], chosen: Sequence[int], ended: Map
             for stretch in stretches(going):
                 keys.forget(db, block.span, stretch[0], stretch[-1], also_in_run=True)
     counters.count_all(db, {counter: -times for counter, times in counts.items()}, 0)
-    for some in (*THEIRS, THEIR_LINES):
+    more = ((THEIR_WAITING, ties.waiting), (THEIR_LINES, ties.has_lines))
+    for some in (*THEIRS, *(some for some, has_any in more if has_any)):
         db.execute(f"DELETE FROM {some} IN carray(?)", (rows.ids(chosen),))
     _uncount_commits(db, seqs)
-    _remove_joins(db, [join for (join,) in db.execute(OWN_JOINS, (rows.ids(chosen),))])
+    _remove_joins(db, sorted(set(chosen).intersection(ties.joins)))
 
 
-def _cut_out(db: Db, found: Sequence[Piece], spans: Mapping[int, Looked], chosen: Sequence[int]) -> None:
-    """Remove spans whose tasks are gone, and cut others around what is."""
+def _cut_out(
+    db: Db, found: Sequence[Piece], spans: Mapping[int, Looked], chosen: Sequence[int], read: Mapping[int, SpanRow]
+) -> None:
+    """Remove spans whose tasks are gone, and cut others around what is. Some of them were `read` before."""
     whole, partly = list[int](), dict[int, Sequence[int]]()
     for piece in found:
         span, going = spans[piece.span], _within(chosen, piece.first, piece.last)
@@ -333,9 +355,10 @@ def _cut_out(db: Db, found: Sequence[Piece], spans: Mapping[int, Looked], chosen
             partly[span.first] = going
     if whole:
         db.execute("DELETE FROM span WHERE first IN carray(?)", (rows.ids(whole),))
-    for first, each in rows.spans_at(db, partly).items():
+    missing = partly.keys() - read.keys()
+    for first, each in ({**read, **rows.spans_at(db, missing)} if missing else read).items():
         # From the end on: what lies above a gap is a span of its own, and is done with.
-        for stretch in reversed(stretches(partly[first])):
+        for stretch in reversed(stretches(partly.get(first, ()))):
             _cut(db, each, stretch[0], stretch[-1])
 
 
@@ -363,12 +386,13 @@ def _count_out(
 
 def _cut(db: Db, span: SpanRow, first: int, last: int) -> None:
     """Take neighbouring tasks out of a span that stays; what lies above them becomes a span of its own."""
+    if first == span.first:
+        db.execute("UPDATE span SET first = ? WHERE first = ?", (last + 1, first))
+    else:
+        db.execute("UPDATE span SET last = ? WHERE first = ?", (first - 1, span.first))
+        if last < span.last:
+            db.execute(rows.INSERT_SPAN, rows.span_values(replace(span, first=last + 1)))
     if last < span.last:
-        db.execute(rows.INSERT_SPAN, rows.span_values(replace(span, first=last + 1)))
         above = "UPDATE segment SET span = ? WHERE run = ? AND span = ? AND first > ?"
         db.execute(above, (last + 1, span.run, span.first, last))
-    if first > span.first:
-        db.execute("UPDATE span SET last = ? WHERE first = ?", (first - 1, span.first))
-    else:
-        db.execute("DELETE FROM span WHERE first = ?", (span.first,))
     span.last = first - 1
