@@ -90,7 +90,8 @@ SELECT json_array(
    ) AND parent BETWEEN ?1 AND ?2)),
  json((SELECT json_group_array(json_array(task, id)) FROM waiter WHERE task BETWEEN ?1 AND ?2)),
  json((SELECT json_group_array(json_array(task, id)) FROM waiter INDEXED BY waiter_join WHERE id BETWEEN ?1 AND ?2)),
- json((SELECT json_group_array(json_array(first, last, joined)) FROM span WHERE joined BETWEEN ?1 AND ?2 AND published)),
+ json((SELECT json_group_array(json_array(first, last, joined)) FROM span
+   WHERE joined BETWEEN ?1 AND ?2 AND published)),
  json((SELECT json_group_array(id) FROM joins WHERE id BETWEEN ?1 AND ?2)),
  EXISTS (SELECT 1 FROM note INDEXED BY note_task WHERE task BETWEEN ?1 AND ?2)
 )

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from ramify.errors import Reaped
+from ramify.errors import BadPayload, Reaped
 from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.decision import UNSAID, Said
 from ramify.model.forgetting import FORGET_LIMIT, Cutoffs, Forgot, Removal, check_removal
@@ -125,7 +125,13 @@ class SqliteStore(DurableStore):
     def enter(self, process: NewProcess) -> Beat:
         """Open a session: first the lock, then the row, so that no row is ever without its lock."""
         self._commit_wait.prepare()
-        self._liveness.enter(process.id, process.pid)
+        try:
+            self._liveness.enter(process.id, process.pid)
+        except BadPayload:
+            # A lock file may outlive the session: that it is over says more.
+            with self._link.read() as db:
+                processes.check_not_ended(db, process.id)
+            raise
         self._noting.entered(process.id)
         # CRASH: a lock file without a row -> its lock is free, nobody asks for it, and vacuum removes it.
         try:
