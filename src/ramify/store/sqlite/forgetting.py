@@ -236,7 +236,7 @@ class Block(NamedTuple):
 
 
 class Ties(msgspec.Struct, frozen=True, array_like=True):
-    """What neighbouring tasks have to do with others, so that what has nothing costs no statement of its own.
+    """Ties of neighbouring tasks to others, read together, so that what is not there costs no statement of its own.
 
     The bounds of `live` rows; `children` behind their parents; tasks that wait for one of these or are waited for, and
     the `joins` in question; `groups` of members by their place, with their join; and if something was logged.
