@@ -32,6 +32,8 @@ Reserve = Callable[[int, int], int]
 #: No offspring; nothing is ever added to it. Thousands of outcomes wait for a commit, most without children, and the
 #: garbage collector visits each object of theirs.
 NOTHING = Offspring()
+#: The same of forks.
+UNFORKED = Continuations((), lambda many: 0, 0)
 
 
 @dataclass(slots=True)
@@ -200,8 +202,10 @@ def part_of(finished: Finished, reserve: Reserve, now: int, exact: bool = False)
     children = [
         new_tasks(group, reserve(len(brood.bodies), 0), brood, now) for group, brood in sorted_out(offspring.broods)
     ]
-    above = floor(finished.claim, (fork.parent for fork in offspring.forks))
-    forked = Continuations(offspring.forks, lambda many: reserve(many, above), now)
+    forked = UNFORKED
+    if offspring.forks:
+        above = floor(finished.claim, (fork.parent for fork in offspring.forks))
+        forked = Continuations(offspring.forks, lambda many: reserve(many, above), now)
     return Part(
         finished.claim.token,
         _tasks(finished.tasks),
