@@ -79,6 +79,9 @@ WINDOWS = 2
 HALF_FORGOTTEN = 256
 #: After so many seconds of work it does not count at all: where tasks become longer, the first of those tells.
 FORGOTTEN_AFTER = 0.05
+#: A single task shorter than this does not make anybody put back what is held: it may have waited for the disk, for
+#: another thread or for the garbage collector. Two do, unless many times as many tasks as `NEAR` came between them.
+TELLS_ALONE, NEAR = 0.25, 16
 #: Who holds more than so many windows, because tasks take longer than they did, puts some back.
 TOO_MANY = 2
 #: Tasks that take less than this are quick: handing them to another thread costs more than they take.

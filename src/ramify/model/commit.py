@@ -101,10 +101,10 @@ class Committed(msgspec.Struct, frozen=True):
 def check_part(part: Part) -> Part:
     """Refuse a part whose columns do not fit together before anything is written."""
     count = len(part.tasks)
-    for name in ("statuses", "values"):
-        column = getattr(part, name)
-        if column is not None and not isinstance(column, Status) and len(column) != count:
-            raise BadPayload(f"column {name} has {len(column)} values for {count} tasks")
+    if not isinstance(part.statuses, Status) and len(part.statuses) != count:
+        raise BadPayload(f"column statuses has {len(part.statuses)} values for {count} tasks")
+    if part.values is not None and len(part.values) != count:
+        raise BadPayload(f"column values has {len(part.values)} values for {count} tasks")
     if not isinstance(part.tasks, range) and len(set(part.tasks)) != count:
         raise BadPayload("a task appears twice in one part; a task has one outcome per commit")
     if not _statuses(part).isdisjoint(UNREPORTED):
@@ -123,7 +123,8 @@ def check_part(part: Part) -> Part:
         moved = [t for later in part.later for t in later.tasks]
         if len(set(moved)) != len(moved) or not waiting.issuperset(moved):
             raise BadPayload("`later` names a task twice, or one that has no RETRYING or DEFERRED event in this part")
-    if len({*part.publish, *part.discard}) != len(part.publish) + len(part.discard):
+    staged = (*part.publish, *part.discard)
+    if staged and len(set(staged)) != len(staged):
         raise BadPayload("a staged range is published or discarded twice in one part")
     if part.took and not (
         part.took.keys() <= set(part.tasks) and all(0 < took < MAX_ID for took in part.took.values())
@@ -134,7 +135,7 @@ def check_part(part: Part) -> Part:
         and set(part.heirs.values()) <= {i for each in part.children for i in each.ids}
     ):
         raise BadPayload("`heirs` names a task that has no event in this part, or an heir that is no child in it")
-    if any(heir <= task for task, heir in part.heirs.items()):
+    if part.heirs and any(heir <= task for task, heir in part.heirs.items()):
         raise BadPayload("an heir has a smaller id than its task: what arrives in its stead would not count")
     if part.sets:
         pairs = zip(part.tasks, part.status_column(), strict=True)
@@ -152,6 +153,8 @@ def check_part(part: Part) -> Part:
 
 def check_together(parts: Sequence[Part]) -> None:
     """Refuse parts that share a token, unless they have swaps, and a task that is in two of them."""
+    if len({part.token for part in parts}) == len(parts):
+        return
     of_token: dict[bytes, set[int]] = {}
     for part in parts:
         tasks = of_token.setdefault(part.token, set())
@@ -159,8 +162,6 @@ def check_together(parts: Sequence[Part]) -> None:
             if part.tasks[0] in tasks:
                 raise BadPayload("two parts of one commit name the same task")
             tasks.update(part.tasks)
-    if len(of_token) == len(parts):
-        return
     plain = [part for part in parts if not part.swaps]
     if len({part.token for part in plain}) != len(plain):
         raise BadPayload("two parts of one commit name the same token; merge them")

@@ -81,7 +81,7 @@ class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
     pids: str = ""
 
 
-class NewRun(msgspec.Struct, frozen=True):
+class NewRun(msgspec.Struct, frozen=True, gc=False):
     """A run to be started. `id` is reserved by the caller, so that starting it twice is starting it once.
 
     An `endless` run (a queue of jobs) does not end when it runs empty. `shape` is a name for people, `definition` that
@@ -112,7 +112,7 @@ class NewRun(msgspec.Struct, frozen=True):
     definition: str | None = None
 
 
-class StoredRun(NewRun, frozen=True, kw_only=True):
+class StoredRun(NewRun, frozen=True, kw_only=True, gc=False):
     """A run as stored: all it was started with, and where it stands. `round` is -1 until its first round opens.
 
     `reason` is why it drains or ended so; of one that is open again, why it had been cancelled. A tail that begins at

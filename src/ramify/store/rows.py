@@ -2,12 +2,16 @@
 
 The verbs (`verbs/`) decide on these values; a backend reads them from its tables and writes them back. Nothing here
 touches a store.
+
+Rows come by the thousand and refer to values only, so the garbage collector need not look at them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from ramify.model.death import Deaths
 from ramify.model.key import Hold
@@ -16,8 +20,7 @@ from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import SegmentState, cut_mask, full, tasks_in
 
 
-@dataclass(slots=True)
-class SpanRow:
+class SpanRow(msgspec.Struct, gc=False):
     """A range of the log and what its tasks share. `low_parent` is 0 where not all of them have a parent."""
 
     first: int
@@ -62,8 +65,7 @@ class SpanRow:
         self.last = more.last
 
 
-@dataclass(slots=True)
-class SegmentRow:
+class SegmentRow(msgspec.Struct, gc=False):
     """A live row; `left` is its mask as a number. A row that is not written yet has the id 0."""
 
     id: int

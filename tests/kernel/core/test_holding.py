@@ -24,7 +24,7 @@ def test_what_came_back_goes_first_and_alone() -> None:
     held = holding(4)
     held.take(2)
     held.leased -= 1
-    held.back.append(0)
+    held.give_back(0)
     assert list(held.take(3)) == [0]
     assert list(held.take(3)) == [2, 3]
     assert held.adds_up()

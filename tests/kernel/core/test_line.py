@@ -76,7 +76,7 @@ def test_a_holding_stands_in_line_once_and_is_forgotten_when_it_has_nothing_left
     line.add(held)
     held.take(2)
     assert line.front() is None
-    assert not held.listed
+    assert held.place is None
 
 
 def test_the_line_knows_whether_anybody_in_it_has_settings_of_its_own() -> None:

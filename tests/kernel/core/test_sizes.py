@@ -96,12 +96,35 @@ def test_what_is_held_by_far_too_much_goes_back_and_claims_begin_small_again() -
     sizes = Sizes(10_000)
     sizes.ran("work", 10_000, 0.01)
     sizes.claimed(5_000, 1_000_000)
-    sizes.ran("work", 1, 0.125)
+    sizes.ran("work", 1, 0.25)
     window = sizes.window(2, {"work": 1})
     assert sizes.surplus(2, {"work": 2 * window}) == 0
     assert sizes.surplus(2, {"work": 5_000}) == 5_000 - window
     sizes.ran("work", 10_000, 0.01)
     assert sizes.limit(2, {}) == 4
+
+
+def test_a_single_task_that_waited_for_a_moment_sends_nothing_back() -> None:
+    sizes = Sizes(10_000)
+    sizes.ran("work", 10_000, 0.1)
+    sizes.claimed(5_000, 1_000_000)
+    # Pauses of this process, with hundreds of quick tasks between them.
+    for _ in range(5):
+        sizes.ran("work", 1, 0.1)
+        assert sizes.surplus(1, {"work": 5_000}) == 0
+        for _ in range(300):
+            sizes.ran("work", 1, 0.00001)
+            assert sizes.surplus(1, {"work": 5_000}) == 0
+
+
+def test_two_tasks_that_take_longer_send_back_what_is_too_much() -> None:
+    sizes = Sizes(10_000)
+    sizes.ran("work", 10_000, 0.1)
+    sizes.claimed(5_000, 1_000_000)
+    sizes.ran("work", 1, 0.1)
+    sizes.ran("work", 3, 0.00003)
+    sizes.ran("work", 1, 0.1)
+    assert sizes.surplus(1, {"work": 5_000}) > 4_900
 
 
 def test_what_was_never_measured_is_not_too_much() -> None:

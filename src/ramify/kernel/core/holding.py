@@ -14,6 +14,8 @@ from ramify.kernel.core.handler import Handler
 from ramify.model.call import NO_EXTRA, Extra
 from ramify.model.claim import Claim
 
+#: Nothing came back: so it is with most of thousands, and the garbage collector would visit a list of each.
+NOTHING: list[int] = ()  # type: ignore[assignment]  # nothing is added to it
 #: Where tasks of several lanes wait together; no lane has this name.
 SEVERAL = ""
 
@@ -34,8 +36,8 @@ class Holding:
         "is_special",
         "leased",
         "left",
-        "listed",
         "losses",
+        "place",
         "unsent",
         "waiting",
         "where",
@@ -47,29 +49,31 @@ class Holding:
         self.where = where_of(claim)
         self._positions: dict[int, int] | None = None
         self.fresh = 0
-        self.back: list[int] = []
+        self.back = NOTHING
         self.leased = 0
         self.waiting = 0
         self.aside = 0
         self.unsent = 0
         self.left = len(claim.tasks)
         #: What calls brought along for themselves, by position.
-        self.extras = {
-            self.position_of(task): Extra.decode(more.extra)
-            for task, more in claim.details.items()
-            if more.extra is not None
-        }
+        self.extras: dict[int, Extra] = {}
+        for task, more in claim.details.items():
+            if more.extra is not None:
+                self.extras[self.position_of(task)] = Extra.decode(more.extra)
         #: Whether tasks of it are alone in their chunks, for the time that their calls allow them.
-        self.is_special = any(extra.timeout is not None or extra.polls for extra in self.extras.values())
+        self.is_special = bool(self.extras) and any(
+            extra.timeout is not None or extra.polls for extra in self.extras.values()
+        )
         #: How often in a row a position lost the values that it swapped.
         self.losses: dict[int, int] = {}
         self.closing = False
-        #: Whether it stands in the line from which tasks are leased.
-        self.listed = False
+        #: Its place in the line from which tasks are leased, if it stands there.
+        self.place: int | None = None
         #: The number of the attempt a position is at, where it is not the first.
-        self.attempts = {
-            self.position_of(task): history.attempts + 1 for task, history in claim.history.items() if history.attempts
-        }
+        self.attempts: dict[int, int] = {}
+        for task, history in claim.history.items():
+            if history.attempts:
+                self.attempts[self.position_of(task)] = history.attempts + 1
 
     def saved(self, outcomes: int, again: int) -> int:
         """So many outcomes are saved, and of these tasks so many are tried again here; how many are not."""
@@ -116,6 +120,13 @@ class Holding:
             self.fresh = end
         self.leased += len(positions)
         return positions
+
+    def give_back(self, position: int) -> None:
+        """A position is to be handed out again, before those that are fresh."""
+        if self.back:
+            self.back.append(position)
+        else:
+            self.back = [position]
 
     def set_aside(self, many: int) -> None:
         """So many of those that were taken may not start, and are not handed out any more."""

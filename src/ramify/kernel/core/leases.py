@@ -99,10 +99,10 @@ class Leases:
 
     def close(self, holding: Holding) -> None:
         """Hand out nothing more of it; tasks in a short wait are not waited for."""
-        if not holding.closing:
-            self.kinds[holding.claim.kind] -= holding.available
-            self._wait(holding, -holding.available)
-            holding.closing = True
+        if many := holding.available:
+            self.kinds[holding.claim.kind] -= many
+            self._wait(holding, -many)
+        holding.closing = True
 
     def _wait(self, holding: Holding, more: int) -> None:
         """So many more tasks of a holding wait for a worker."""
@@ -116,7 +116,7 @@ class Leases:
 
     def give_back(self, holding: Holding, position: int, *, closing: bool = False) -> None:
         """A task was interrupted and may be handed out again; not here if its holding is to close."""
-        holding.back.append(position)
+        holding.give_back(position)
         self.offer(holding, 1)
         if closing:
             self.close(holding)

@@ -20,7 +20,7 @@ class Line:
     """Holdings of one side. Each kind and lane in it is in the heap by its first holding, or aside."""
 
     def __init__(self) -> None:
-        self._queues: dict[Where, deque[tuple[int, Holding]]] = {}
+        self._queues: dict[Where, deque[Holding]] = {}
         self._heap: list[tuple[int, Where]] = []
         #: Who steps back in line when: None for when one of its tasks is over.
         self._aside: dict[Where, float | None] = {}
@@ -31,30 +31,30 @@ class Line:
 
     def add(self, holding: Holding) -> None:
         """Let a holding stand in line; it may be there already."""
-        if holding.listed:
+        if holding.place is not None:
             return
-        holding.listed = True
+        holding.place = number = next(self._number)
         self.special += holding.is_special
-        number, where = next(self._number), holding.where
+        where = holding.where
         queue = self._queues.get(where)
         if queue is None:
             queue = self._queues[where] = deque()
             heapq.heappush(self._heap, (number, where))
-        queue.append((number, holding))
+        queue.append(holding)
 
     def front(self) -> Holding | None:
         """The first one that has something to hand out."""
         while self._heap:
             _, where = self._heap[0]
             queue = self._queues[where]
-            holding = queue[0][1]
+            holding = queue[0]
             if holding.available:
                 return holding
             queue.popleft()
-            holding.listed = False
+            holding.place = None
             self.special -= holding.is_special
             if queue:
-                heapq.heapreplace(self._heap, (queue[0][0], where))
+                heapq.heapreplace(self._heap, (_place_of(queue[0]), where))
             else:
                 heapq.heappop(self._heap)
                 del self._queues[where]
@@ -93,4 +93,9 @@ class Line:
 
     def _step_back(self, where: Where) -> None:
         del self._aside[where]
-        heapq.heappush(self._heap, (self._queues[where][0][0], where))
+        heapq.heappush(self._heap, (_place_of(self._queues[where][0]), where))
+
+
+def _place_of(holding: Holding) -> int:
+    assert holding.place is not None
+    return holding.place

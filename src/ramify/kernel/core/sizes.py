@@ -8,7 +8,8 @@ leave the others their share of what is left. Chunks hold a few milliseconds of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 
 from ramify.kernel.tuning import (
     CHUNK_AT_MOST,
@@ -17,8 +18,10 @@ from ramify.kernel.tuning import (
     FORGOTTEN_AFTER,
     HALF_FORGOTTEN,
     HORIZON,
+    NEAR,
     QUICK,
     SHORTEST_TASK,
+    TELLS_ALONE,
     TOO_MANY,
     UNSEEN,
     WINDOWS,
@@ -28,14 +31,21 @@ from ramify.kernel.tuning import (
 class Mean:
     """The mean time of a task over about the last few hundred of them, or what was done in the last moment."""
 
-    __slots__ = ("_count", "_seconds")
+    __slots__ = ("_count", "_longest", "_second", "_seconds")
 
     def __init__(self) -> None:
         self._count = 0.0
         self._seconds = 0.0
+        #: The longest of the last few, and the one after it.
+        self._longest = self._second = 0.0
 
     def add(self, count: int, seconds: float, workers: int) -> None:
         """Some tasks took this long, one after the other, while so many workers did others."""
+        near, each = 0.5 ** (count / NEAR), seconds / count
+        longest, second = near * self._longest, near * self._second
+        tells = each >= TELLS_ALONE or not self._count
+        self._longest = max(longest, each)
+        self._second = self._longest if tells else max(second, min(longest, each))
         fade = 0.5 ** (count / HALF_FORGOTTEN) * max(0.0, 1 - seconds / workers / FORGOTTEN_AFTER)
         self._count = fade * self._count + count
         self._seconds = fade * self._seconds + seconds
@@ -44,6 +54,14 @@ class Mean:
     def seconds(self) -> float:
         """The mean."""
         return max(self._seconds / self._count, SHORTEST_TASK)
+
+    @property
+    def proven(self) -> float:
+        """The same, but no more than another of the last few took: one alone may have waited for what has passed."""
+        return max(min(self.seconds, self._second), SHORTEST_TASK)
+
+
+_PROVEN = attrgetter("proven")
 
 
 class Sizes:
@@ -85,7 +103,9 @@ class Sizes:
 
     def window(self, workers: int, held: Mapping[str, int]) -> int:
         """How many tasks to hold: running ones and those that come next."""
-        mean = self._mean(workers, held)
+        return self._window(workers, self._mean(workers, held))
+
+    def _window(self, workers: int, mean: float | None) -> int:
         return workers + (0 if mean is None else min(WINDOWS * self._claim_at_most, int(HORIZON * workers / mean)))
 
     def limit(self, workers: int, held: Mapping[str, int]) -> int:
@@ -103,16 +123,19 @@ class Sizes:
         """How many of those that are held should go back. None before one of them was tried: others might come instead,
         and nothing would ever run.
         """
-        if not self._ran_since_claim or self._mean(workers, held) is None:
+        mean = self._mean(workers, held, _PROVEN) if self._ran_since_claim else None
+        if mean is None:
             return 0
-        window, inside = self.window(workers, held), sum(held.values())
+        window, inside = self._window(workers, mean), sum(held.values())
         if inside <= TOO_MANY * window:
             return 0
         # As after the first claim: it may be that only some take that long.
         self._last = 0
         return inside - window
 
-    def _mean(self, workers: int, held: Mapping[str, int]) -> float | None:
+    def _mean(
+        self, workers: int, held: Mapping[str, int], of: Callable[[Mean], float] = attrgetter("seconds")
+    ) -> float | None:
         """The mean time of what is held. None when it is not known: nothing ran yet, or all workers are busy with
         kinds that were never measured, and more of them would be hoarded blindly.
         """
@@ -124,7 +147,7 @@ class Sizes:
             if mean is None:
                 unknown += many
             else:
-                seconds += many * mean.seconds
+                seconds += many * of(mean)
                 known += many
         if unknown >= workers:
             return None

@@ -33,7 +33,7 @@ class Flush:
     @property
     def children(self) -> int:
         """How many children it adds."""
-        return sum(finished.offspring.count for finished in self.batch)
+        return sum(finished.offspring.count for finished in self.batch if finished.offspring)
 
     def without(self, lost: Collection[int]) -> Flush:
         """The same without the parts that swapped values with the ends of these tasks."""

@@ -20,6 +20,8 @@ from ramify.model.policy import SECOND
 
 _BOUNDS = [round(bound * SECOND) for bound in BOUNDS]
 
+_DONE = int(Status.DONE)
+
 
 class _Kind:
     """Attempts of one kind and queue since they were last told."""
@@ -30,15 +32,18 @@ class _Kind:
         self.buckets = [0] * (len(BOUNDS) + 1)
 
     def add(self, finished: Finished) -> None:
-        given = finished.statuses
-        # Plain numbers count several times as fast.
-        statuses = {int(Status.DONE): len(finished.tasks)} if given is None else Counter(map(int, given))
-        self.statuses.update(statuses)
+        tried, given = len(finished.tasks), finished.statuses
+        if given is None:
+            self.statuses[_DONE] += tried
+        else:
+            # Plain numbers count several times as fast.
+            statuses = Counter(map(int, given))
+            self.statuses.update(statuses)
+            tried = sum(count for status, count in statuses.items() if status in ATTEMPTED)
         self.seconds += finished.seconds
         for time in finished.took.values():
             self.buckets[bisect_left(_BOUNDS, time)] += 1
         # Attempts that were quick are all within the first bound.
-        tried = sum(count for status, count in statuses.items() if status in ATTEMPTED)
         self.buckets[0] += max(0, tried - len(finished.took))
 
 

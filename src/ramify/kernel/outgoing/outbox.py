@@ -32,6 +32,8 @@ Reserve = Callable[[int, int], int]
 #: No offspring; nothing is ever added to it. Thousands of outcomes wait for a commit, most without children, and the
 #: garbage collector visits each object of theirs.
 NOTHING = Offspring()
+#: The same of forks.
+UNFORKED = Continuations((), lambda many: 0, 0)
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ class Finished:
     @property
     def is_fertile(self) -> bool:
         """True if something may be there once they are committed that was not there before."""
-        return self.offspring.is_fertile or self.claim.awaited
+        return self.claim.awaited or (self.offspring is not NOTHING and self.offspring.is_fertile)
 
     def done(self, ran: Ran) -> None:
         """Take over the tasks of a chunk that ended well, and how long attempts took."""
@@ -191,20 +193,28 @@ def part_of(finished: Finished, reserve: Reserve, now: int, exact: bool = False)
     rounds no waits.
     """
     offspring = finished.offspring
+    statuses = Status.DONE if finished.statuses is None else finished.statuses
+    later = _later(finished.later.items(), now, exact) if finished.later else ()
+    if not offspring:
+        return Part(
+            finished.claim.token, _tasks(finished.tasks), statuses, finished.values, later=later, took=finished.took
+        )
     children = [
         new_tasks(group, reserve(len(brood.bodies), 0), brood, now) for group, brood in sorted_out(offspring.broods)
     ]
-    above = floor(finished.claim, (fork.parent for fork in offspring.forks))
-    forked = Continuations(offspring.forks, lambda many: reserve(many, above), now)
+    forked = UNFORKED
+    if offspring.forks:
+        above = floor(finished.claim, (fork.parent for fork in offspring.forks))
+        forked = Continuations(offspring.forks, lambda many: reserve(many, above), now)
     return Part(
         finished.claim.token,
         _tasks(finished.tasks),
-        Status.DONE if finished.statuses is None else finished.statuses,
+        statuses,
         finished.values,
         children=children + forked.children,
         joins=forked.joins,
         waiters=forked.waiters,
-        later=_later(finished.later.items(), now, exact) if finished.later else (),
+        later=later,
         publish=offspring.published,
         discard=offspring.discarded,
         heirs=forked.heirs,

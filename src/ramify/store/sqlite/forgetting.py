@@ -9,12 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
 
 import msgspec
 from msgspec import json
+from msgspec.structs import replace
 
 from ramify.model import forgetting
 from ramify.model.decoder import decoder

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice
+from operator import itemgetter
 from typing import Any
 
 from ramify.model.claim import Claim, Details
@@ -26,6 +27,8 @@ NO_DETAILS = Details()
 NO_JOINS: Mapping[int, tuple[Any, ...]] = {}
 #: By their numbers: claims are read by the thousand.
 RULES = tuple(Rule)
+#: Column by column: to turn all of them at once makes an iterator of each row, for the garbage collector to visit.
+_PARENT, _BODY = itemgetter(0), itemgetter(1)
 #: The most ids of a row that is read together with others.
 NARROW = 16
 SHARED = (
@@ -101,12 +104,13 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             found = db.execute(RANGE_OF_PLAIN_TASKS if plain else RANGE_OF_TASKS, (row.first, row.last)).fetchall()
             if row.left is not None:
                 found = [found[task - row.first] for task in tasks]
-        columns = list(zip(*found, strict=True))
         details = (
             {}
             if plain
             else {
-                t: Details(k, m) for t, k, m in zip(tasks, *columns[2:4], strict=True) if k is not None or m is not None
+                t: Details(k, m)
+                for t, (_, _, k, m, _) in zip(tasks, found, strict=True)
+                if k is not None or m is not None
             }
         )
         assert row.token is not None
@@ -118,14 +122,14 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             queue=row.queue,
             lane=row.lane,
             tasks=tasks,
-            bodies=columns[1],
-            parents=columns[0],
+            bodies=tuple(map(_BODY, found)),
+            parents=tuple(map(_PARENT, found)),
             details=_join_details(told, known, results, details) if known else details,
             history=_histories(db, row, tasks) if row.attempt else {},
             marks=_marked(db, marks.get(row.run, ()), tasks),
             deaths=row.deaths,
             awaited=bool(awaited),
-            lanes=list(columns[4]) if laned and row.lane is None else None,
+            lanes=[lane for *_, lane in found] if laned and row.lane is None else None,
         )
 
 

@@ -150,10 +150,10 @@ def _waiters_of_all(db: Db, ended: Sequence[Sequence[int]]) -> list[tuple[int, i
 
 def _load_slots(db: Db, ending: Sequence[tuple[SegmentRow, Sequence[int]]], loaded: Loaded) -> None:
     """Load who waits, added up by run and round where those are few and the joins small; one by one otherwise."""
-    places: dict[At, list[Sequence[int]]] = defaultdict(list)
-    for row, tasks in ending:
-        places[row.run, row.round + 1].append(tasks)
-    if len(places) <= FEW_PLACES:
+    if len({(row.run, row.round) for row, _ in ending}) <= FEW_PLACES:
+        places: dict[At, list[Sequence[int]]] = defaultdict(list)
+        for row, tasks in ending:
+            places[row.run, row.round + 1].append(tasks)
         added = {at: _slots(db, some) for at, some in places.items()}
         found = {at: some for at, some in added.items() if some is not None}
         if len(found) == len(added):

@@ -39,6 +39,7 @@ SPAN_COLUMNS = (
 )
 #: By what is stored of them, because rows are read by the thousand: to call an enum is dear.
 STATES = tuple(SegmentState)
+HOLDS = tuple(Hold)
 RUN_STATES = {str(state): state for state in RunState}
 ORDERS = {str(order): order for order in Order}
 TOLERANCES = {str(tolerance): tolerance for tolerance in Tolerance}
@@ -121,7 +122,7 @@ def span_values(span: SpanRow) -> tuple[object, ...]:
 def span_row(row: tuple[Any, ...]) -> SpanRow:
     """A span from a row of `SPAN_COLUMNS`."""
     span = SpanRow(*row)
-    span.hold = Hold(span.hold)
+    span.hold = HOLDS[row[9]]
     return span
 
 

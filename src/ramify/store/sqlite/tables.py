@@ -12,7 +12,7 @@ from ramify.model.event import Status
 from ramify.model.key import Hold
 from ramify.model.mark import Mark
 from ramify.model.moving import RunStanding
-from ramify.model.run import Order, RunState, StoredRun
+from ramify.model.run import StoredRun
 from ramify.model.segment import SegmentState
 from ramify.store.changes import AskAfter, Believed, Changes
 from ramify.store.rows import SegmentRow, SpanRow
@@ -252,4 +252,5 @@ class SqliteTables:
 
 def _standing(row: tuple[Any, ...]) -> RunStanding:
     run, state, round, bound_for, order, endless, *rest = row
-    return RunStanding(run, RunState(state), round, RunState(bound_for), Order(order), bool(endless), *rest)
+    states = rows.RUN_STATES
+    return RunStanding(run, states[state], round, states[bound_for], rows.ORDERS[order], bool(endless), *rest)

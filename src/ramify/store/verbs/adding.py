@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import msgspec
+from msgspec.structs import replace
 
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrival

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from ramify.errors import UnknownRun
 from ramify.model.awaiting import AwaitingQuestions, awaits_others

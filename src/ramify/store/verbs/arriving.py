@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import repeat
+
+from msgspec.structs import replace
 
 from ramify.model.arrivals import Arrival, Arrivals, Slot, Standing, created, dues, settle, skipped_as
 from ramify.model.event import Status

@@ -6,7 +6,8 @@ Who is dead is the backend's to tell; what a death says about tasks is said by `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ramify.model.blame import after_death
 from ramify.model.death import Death

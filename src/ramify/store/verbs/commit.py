@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 
-from msgspec.structs import replace as replace_answer
+from msgspec.structs import replace
 
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrival
@@ -68,11 +67,11 @@ def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | Non
         taken = claiming.take(turn)
         turn, after = taken.turn, after_taking(taken, want, now)
         looked = 0 if taken.rows else now
-        answer = replace_answer(answer, tokens=taken.tokens, suspects=taken.suspects, looked=looked)
+        answer = replace(answer, tokens=taken.tokens, suspects=taken.suspects, looked=looked)
     after = after._replace(process=stamp.process)
     changes.answer, changes.after = answer, after
     seq = tables.write(changes)
-    return Outcome(replace_answer(answer, seq=seq), after, turn)
+    return Outcome(replace(answer, seq=seq), after, turn)
 
 
 def _ask(stamp: Stamp, parts: Sequence[Part], want: Want | None, now: int) -> Ask:
