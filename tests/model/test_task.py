@@ -14,6 +14,13 @@ def test_a_name_no_store_could_keep_is_refused(name: object) -> None:
         check_name("lane", name)
 
 
+@pytest.mark.parametrize("bad", ["", "b\0", "x" * 256, 3, "\ud800"])
+def test_a_lane_among_many_is_checked_like_one(bad: str) -> None:
+    with pytest.raises(BadPayload, match="lane"):
+        check_tasks(NewTasks(1, "k", [b"", b"", b""], lanes=["a", bad, "b"]))
+    check_tasks(NewTasks(1, "k", [b"", b""], lanes=["a", "\u00e9"]))
+
+
 @pytest.mark.parametrize("name", ["a", "naïve", "日本", "a b/c", "x" * 255])
 def test_ordinary_names_pass(name: str) -> None:
     assert check_name("kind", name) == name

@@ -151,8 +151,8 @@ def check_tasks(tasks: NewTasks) -> NewTasks:
     check_name("queue", tasks.queue)
     if tasks.lane is not None:
         check_name("lane", tasks.lane)
-    for lane in set(tasks.lanes or ()):
-        check_name("lane", lane)
+    if tasks.lanes is not None:
+        _check_lanes(tasks.lanes)
     if tasks.lane is not None and tasks.lanes is not None:
         raise BadPayload(f"new {tasks.kind!r} tasks have one lane for all and one each; give one of the two")
     if not count:
@@ -177,6 +177,17 @@ def check_tasks(tasks: NewTasks) -> NewTasks:
     if tasks.waits and tasks.due is not None and not 0 <= tasks.due <= PARKED:
         raise BadPayload(f"{tasks.kind!r} tasks wait for a join and then {tasks.due} microseconds; give 0 or more")
     return tasks
+
+
+def _check_lanes(lanes: Sequence[str]) -> None:
+    """Refuse lanes that no store can keep. There may be thousands, so they are looked at together first."""
+    try:
+        text = "".join(lanes)
+    except TypeError:
+        text = "\0"
+    if not all(lanes) or not text.isascii() or "\0" in text or max(map(len, lanes)) > MAX_NAME:
+        for lane in set(lanes):
+            check_name("lane", lane)
 
 
 def check_staged(groups: Sequence[NewTasks]) -> None:

@@ -150,7 +150,7 @@ def _by_queue(placed: Sequence[_Placed], ids: Iterator[int], now: int) -> list[_
     for queue, mine in queues.items():
         first, *_ = islice(ids, len(mine))
         laid = laid_out([call for _, call in mine], first, now)
-        rows.append((queue, replace(laid, order=[mine[at][0] for at in laid.order])))
+        rows.append((queue, Beginning(laid.tasks, order=[mine[at][0] for at in laid.order])))
     return rows
 
 

@@ -252,6 +252,14 @@ def test_tasks_of_several_lanes_are_leased_together() -> None:
     assert (leases.running, held.leased) == (0, 0)
 
 
+def test_lanes_of_a_kind_without_limits_are_not_counted_although_another_kind_has_one() -> None:
+    own = handler()
+    leases, held = known(leases_of(own, handler("narrow", concurrency=1), threads=1)), several(own, "a", "b", "a")
+    leases.offer(held, 3)
+    chunk = given(leases)
+    assert (list(chunk.positions), chunk.lanes) == ([0, 1, 2], None)
+
+
 def test_of_several_lanes_only_those_are_leased_that_may_start() -> None:
     own = handler(concurrency=1)
     leases, held = known(leases_of(own, threads=2)), several(own, "a", "b", "a", "c")
@@ -322,3 +330,6 @@ def test_of_several_lanes_the_one_that_defers_itself_is_throttled() -> None:
     assert leases.limits.at_a_time("work", "a") is not None
     assert leases.limits.at_a_time("work", "b") is None
     assert [of for of, _ in leases.judge(1.0, False, 0.0)] == ["work in lane a"]
+    for n in range(100):
+        leases.learn(ran, held, [], 1.0 + n / 50, 0.0)
+    assert leases.limits.at_a_time("work", "a") is None

@@ -25,6 +25,10 @@ def tasks(db: apsw.Connection) -> list[tuple[object, ...]]:
     return db.execute("SELECT id, parent, CAST(body AS BLOB), key, more FROM task ORDER BY id").fetchall()
 
 
+def lanes_of(db: apsw.Connection) -> list[object]:
+    return [lane for (lane,) in db.execute("SELECT lane FROM task ORDER BY id").fetchall()]
+
+
 def events(db: apsw.Connection) -> list[tuple[object, ...]]:
     return db.execute("SELECT task, n, seq, status, CAST(value AS BLOB) FROM event ORDER BY task").fetchall()
 
@@ -48,17 +52,23 @@ def test_keys_and_extras_go_along(db: apsw.Connection) -> None:
 
 
 @pytest.mark.parametrize("parents", [None, 7, [1, 2, None, 4, 5]])
-@pytest.mark.parametrize("keys", [[b"a", b"\0", b"", b"9" * 5000, bytes(range(256))], [b"a", None, b"c", None, b""]])
-@pytest.mark.parametrize("details", [None, [None, b"{}", None, None, b""]])
+@pytest.mark.parametrize(
+    "keys", [[b"a", b"\0", b"", b"9" * 5000, bytes(range(256))], [b"a", None, b"c", None, b""], None]
+)
+@pytest.mark.parametrize("details", [None, [None, b"{}", None, None, b""], [b"{}", b"1", b"", b"\0", b"7" * 300]])
+@pytest.mark.parametrize("lanes", [None, ["a", "\u00e9\u20ac", "0001", "x" * 255, "\U0001f600" * 9]])
 def test_every_mix_of_columns_comes_back(
     db: apsw.Connection,
     parents: Sequence[int | None] | int | None,
-    keys: list[bytes | None],
+    keys: list[bytes | None] | None,
     details: list[bytes | None] | None,
+    lanes: list[str] | None,
 ) -> None:
-    insert_tasks(db, 5, TaskColumns.of(NewTasks(5, "k", BODIES, parents, keys=keys, details=details)))
+    insert_tasks(db, 5, TaskColumns.of(NewTasks(5, "k", BODIES, parents, keys=keys, details=details, lanes=lanes)))
     each = NewTasks(5, "k", BODIES, parents).parent_column()
-    assert tasks(db) == [(5 + i, each[i], BODIES[i], keys[i], details[i] if details else None) for i in range(5)]
+    nothing = [None] * 5
+    assert tasks(db) == [*zip(range(5, 10), each, BODIES, keys or nothing, details or nothing, strict=True)]
+    assert lanes_of(db) == (lanes or nothing)
 
 
 def test_chosen_positions_close_ranks(db: apsw.Connection) -> None:

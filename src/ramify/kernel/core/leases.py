@@ -175,7 +175,7 @@ class Leases:
     def _chunk(self, holding: Holding, is_async: bool, now: float) -> Chunk | None:
         claim = holding.claim
         many = min(holding.available, self._most(holding, is_async))
-        by_lane = claim.lanes is not None and self.limits.is_any
+        by_lane = claim.lanes is not None and self.limits.may_limit(claim.kind)
         if not by_lane:
             many = self.limits.allowed(*holding.where, many, now)
         if not many:
@@ -272,7 +272,7 @@ class Leases:
         for many, seconds in ran.stretches(len(tried)):
             self.sizes.ran(claim.kind, many, seconds, adapter.target)
         adapter.ran(len(tried), ran.seconds, ran.busy, now, cpu)
-        if not deferred and not self.limits.is_any:
+        if not deferred and not self.limits.is_throttling:
             return
         if claim.lanes is None:
             self._judge(claim.kind, claim.lane, len(tried), len(deferred), now)

@@ -101,7 +101,16 @@ class Limits:
     @property
     def is_any(self) -> bool:
         """True if any kind has a limit now."""
-        return bool(self._policies or self._throttles.known)
+        return bool(self._policies) or self.is_throttling
+
+    @property
+    def is_throttling(self) -> bool:
+        """True if fewer of any kind may run at a time for a while."""
+        return bool(self._throttles.known)
+
+    def may_limit(self, kind: str) -> bool:
+        """Return whether tasks of a kind may be held back now, in any lane."""
+        return kind in self._policies or self.is_throttling
 
     def at_a_time(self, kind: str, lane: str | None) -> int | None:
         """How many may run at a time; None for any number."""

@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 _group = attrgetter("group")
 _body = attrgetter("body")
+_label, _extra, _lane = attrgetter("label"), attrgetter("extra"), attrgetter("in_lane")
 
 
 class Brood:
@@ -60,6 +61,16 @@ class Brood:
             self.lanes.append(call.in_lane)
         self.bodies.append(call.body)
         self.parents.append(parent)
+
+    def add_all(self, parent: int, calls: Sequence[Call[Any]]) -> None:
+        """Children of one task with one group among them."""
+        before, more = len(self.bodies), len(calls)
+        if not calls[0].group.plain or self.labels or self.extras or self.lanes:
+            self.labels = _joined(self.labels, before, _column(_label, calls), more)
+            self.extras = _joined(self.extras, before, _column(_extra, calls), more)
+            self.lanes = _joined(self.lanes, before, _column(_lane, calls), more)
+        self.bodies += map(_body, calls)
+        self.parents += repeat(parent, more)
 
     def extend(self, other: Brood) -> None:
         """Take over the children of another brood of the same group."""
@@ -163,6 +174,12 @@ def _may_share(group: Group) -> int:
     if not isinstance(handler, Handler) or handler.policy.rate is not None:
         return 0
     return FEW if handler.policy.concurrency is None else handler.policy.concurrency
+
+
+def _column(which: attrgetter[T], calls: Sequence[Call[Any]]) -> list[T | None] | None:
+    """Which of something each call has; None where none has any."""
+    column: list[T | None] = list(map(which, calls))
+    return None if column.count(None) == len(column) else column
 
 
 def _joined(mine: list[T | None] | None, many: int, others: list[T | None] | None, more: int) -> list[T | None] | None:
@@ -271,12 +288,9 @@ class Offspring:
         if not calls:
             return
         group = calls[0].group
-        if group.plain and all(map(is_, map(_group, calls), repeat(group))):
-            brood = self.brood(group)
-            if brood.labels is None and brood.extras is None and brood.lanes is None:
-                brood.bodies += map(_body, calls)
-                brood.parents += repeat(parent, len(calls))
-                return
+        if all(map(is_, map(_group, calls), repeat(group))):
+            self.brood(group).add_all(parent, calls)
+            return
         for call in calls:
             self.brood(call.group).add(parent, call)
 

@@ -4,7 +4,7 @@ Binding a row at a time costs more than storing it. Here a column of byte string
 (`carray`), and the statement's own loop reads it; columns of integers go along as text of fixed width that each row
 cuts its piece from, because two arrays cannot be walked side by side. About half the time per row, measured.
 
-Columns that do not fit this form (extras, lanes) take the plain way, one binding a row.
+Further columns travel in front of the bodies. One that only some tasks have takes the plain way, a binding a row.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import repeat
 
 import apsw
@@ -25,6 +26,8 @@ from ramify.store.sqlite.file.db import Db
 
 #: Digits of a 64-bit id.
 WIDTH = 19
+#: Digits of the length of a value in front of a body.
+LENGTH = 7
 #: None in a column of fixed width.
 NOBODY = b"0" * WIDTH
 
@@ -37,16 +40,8 @@ def cut(n: int) -> str:
 #: Ids are positive, so 0 stands for none.
 CUT = cut(1)
 
-TASKS_OF_ONE = "INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, ?1, {body}, {key} FROM carray(?3)"
-TASKS = (
-    f"INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, nullif({CUT}, 0), {{body}}, {{key}} FROM carray(?3)"
-)
 ONE_TASK = "INSERT INTO task (id, parent, body, key, more, lane) VALUES (?, ?, CAST(? AS TEXT), ?, ?, ?)"
 LATE_TASK = "INSERT INTO task (id, parent, body, key, more, lane, added) VALUES (?, ?, CAST(? AS TEXT), ?, ?, ?, ?)"
-PLAIN = {"body": "CAST(value AS TEXT)", "key": "NULL"}
-KEY_AND_BODY = b"%07d%b%b".__mod__
-KEY_BYTES = "CAST(substr(value, 1, 7) AS INTEGER)"
-KEYED = {"body": f"CAST(substr(value, 8 + {KEY_BYTES}) AS TEXT)", "key": f"substr(value, 8, {KEY_BYTES})"}
 
 EVENT = "INSERT INTO event (task, n, seq, status, value)"
 RANGE_OF_EVENTS = f"{EVENT} SELECT ?1 + rowid, ?2, ?3, ?4, {{value}} FROM carray(?5)"
@@ -92,17 +87,36 @@ class TaskColumns:
 
 def insert_tasks(db: Db, first: int, columns: TaskColumns) -> None:
     """Task rows with ids from `first` on."""
-    parents, keys = columns.parents, columns.keys
-    statement = TASKS_OF_ONE if not isinstance(parents, bytes) else TASKS
-    has_more = columns.details is not None or columns.lanes is not None
-    if keys is None and not has_more:
-        db.execute(statement.format(**PLAIN), (parents, first - 1, apsw.carray(columns.bodies)))
-    elif not has_more and keys is not None and None not in keys:
-        # Key and body travel as one value, with the length of the key before them.
-        both = tuple(map(KEY_AND_BODY, zip(map(len, keys), keys, columns.bodies, strict=True)))  # type: ignore[arg-type]
-        db.execute(statement.format(**KEYED), (parents, first - 1, apsw.carray(both)))
-    else:
+    lanes = None if columns.lanes is None else tuple(map(str.encode, columns.lanes))
+    named = {"key": columns.keys, "more": columns.details, "lane": lanes}
+    front = {name: column for name, column in named.items() if column is not None}
+    if any(None in column for column in front.values()):
         db.executemany(ONE_TASK, _row_by_row(first, columns))
+        return
+    values = columns.bodies
+    if front:
+        packed = (b"%%0%dd" % LENGTH * len(front) + b"%b" * (len(front) + 1)).__mod__
+        lengths = (map(len, column) for column in front.values())  # type: ignore[arg-type]
+        values = tuple(map(packed, zip(*lengths, *front.values(), columns.bodies, strict=True)))
+    statement = _insertion(tuple(front), has_parents=isinstance(columns.parents, bytes))
+    db.execute(statement, (columns.parents, first - 1, apsw.carray(values)))
+
+
+@cache
+def _insertion(front: Sequence[str], *, has_parents: bool) -> str:
+    """The statement for task rows whose bodies have some columns in front: all lengths, and then the values."""
+    at, columns = str(LENGTH * len(front) + 1), {}
+    for n, name in enumerate(front):
+        length = f"CAST(substr(value, {LENGTH * n + 1}, {LENGTH}) AS INTEGER)"
+        columns[name] = f"substr(value, {at}, {length})"
+        at += f" + {length}"
+    columns["body"] = f"substr(value, {at})" if front else "value"
+    columns |= {name: f"CAST({columns[name]} AS TEXT)" for name in ("lane", "body") if name in columns}
+    parent = f"nullif({CUT}, 0)" if has_parents else "?1"
+    return (
+        f"INSERT INTO task (id, parent, {', '.join(columns)})"
+        f" SELECT ?2 + rowid, {parent}, {', '.join(columns.values())} FROM carray(?3)"
+    )
 
 
 def insert_late(db: Db, task: int, columns: TaskColumns, now: int) -> None:

@@ -32,15 +32,14 @@ _PARENT, _BODY = itemgetter(0), itemgetter(1)
 #: The most ids of a row that is read together with others.
 NARROW = 16
 SHARED = (
-    "SELECT first, NOT keyed AND NOT extra AND NOT laned, laned, awaited OR joined IS NOT NULL FROM carray(?) AS wanted"
+    "SELECT first, NOT keyed AND NOT extra, laned, awaited OR joined IS NOT NULL FROM carray(?) AS wanted"
     " CROSS JOIN span ON first = wanted.value"
 )
 TASKS_AT = (
-    "SELECT parent, CAST(body AS BLOB), key, more, lane FROM carray(?) AS wanted"
+    "SELECT parent, CAST(body AS BLOB), lane, key, more FROM carray(?) AS wanted"
     " CROSS JOIN task ON task.id = wanted.value"
 )
-RANGE_OF_TASKS = "SELECT parent, CAST(body AS BLOB), key, more, lane FROM task WHERE id BETWEEN ? AND ?"
-RANGE_OF_PLAIN_TASKS = "SELECT parent, CAST(body AS BLOB) FROM task WHERE id BETWEEN ? AND ?"
+RANGE_OF_TASKS = "SELECT parent, CAST(body AS BLOB){} FROM task WHERE id BETWEEN ? AND ?"
 JOIN = "SELECT id, rule, brings, size, arrived, failed, skipped, cancelled FROM"
 JOINS_AT = f"{JOIN} carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
 _LAST_VALUE = (
@@ -101,16 +100,15 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
         if _is_narrow(row):
             found = list(islice(columns_of_near, len(tasks)))
         else:
-            found = db.execute(RANGE_OF_PLAIN_TASKS if plain else RANGE_OF_TASKS, (row.first, row.last)).fetchall()
+            more = ", lane" * laned + ", key, more" * (not plain)
+            found = db.execute(RANGE_OF_TASKS.format(more), (row.first, row.last)).fetchall()
             if row.left is not None:
                 found = [found[task - row.first] for task in tasks]
         details = (
             {}
             if plain
             else {
-                t: Details(k, m)
-                for t, (_, _, k, m, _) in zip(tasks, found, strict=True)
-                if k is not None or m is not None
+                t: Details(k, m) for t, (*_, k, m) in zip(tasks, found, strict=True) if k is not None or m is not None
             }
         )
         assert row.token is not None
@@ -129,7 +127,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             marks=_marked(db, marks.get(row.run, ()), tasks),
             deaths=row.deaths,
             awaited=bool(awaited),
-            lanes=[lane for *_, lane in found] if laned and row.lane is None else None,
+            lanes=[lane for _, _, lane, *_ in found] if laned and row.lane is None else None,
         )
 
 

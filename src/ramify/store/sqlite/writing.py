@@ -88,7 +88,8 @@ def write(db: Db, changes: Changes, columns: Mapping[int, TaskColumns]) -> int:
         # By themselves: a task may end in a new life as it ended before, which counts in the totals once more.
         counters.count_all(db, {counter: -by for counter, by in changes.lowered.items()}, changes.process)
     counters.count_all(db, changes.counts, changes.process)
-    rows.add_marks(db, changes.marks)
+    if changes.marks:
+        rows.add_marks(db, changes.marks)
     if changes.unmarked or changes.timely:
         db.executemany(UNMARK, changes.unmarked)
         db.executemany(FORGET_LATENESS, changes.timely)
@@ -99,9 +100,12 @@ def write(db: Db, changes: Changes, columns: Mapping[int, TaskColumns]) -> int:
     if changes.reset:
         db.executemany(DISOWN, changes.disowned)
         joins.save(db, changes.reset)
-    joins.write_waiters(db, changes.waiters)
-    joins.save_settled(db, changes.joins)
-    joins.save_small(db, changes.small)
+    if changes.waiters:
+        joins.write_waiters(db, changes.waiters)
+    if changes.joins:
+        joins.save_settled(db, changes.joins)
+    if changes.small:
+        joins.save_small(db, changes.small)
     _write_rows(db, changes)
     _write_runs(db, changes)
     if changes.has_left:
@@ -215,8 +219,10 @@ def _write_runs(db: Db, changes: Changes) -> None:
         db.execute("UPDATE run SET state = ?, becomes = ?, reason = ? WHERE id = ?", values)
     for run in changes.gated:
         db.execute("UPDATE segment SET state = 1 WHERE run = ? AND state = 0", (run,))
-    db.executemany("UPDATE run SET round = ? WHERE id = ?", changes.opened)
-    db.executemany(UNGATE, changes.ungated)
+    if changes.opened:
+        db.executemany("UPDATE run SET round = ? WHERE id = ?", changes.opened)
+    if changes.ungated:
+        db.executemany(UNGATE, changes.ungated)
     if changes.ended:
         closed = ((state.value, reason, changes.now, run) for run, state, reason in changes.ended)
         db.executemany("UPDATE run SET state = ?, reason = ?, ended = ? WHERE id = ?", closed)

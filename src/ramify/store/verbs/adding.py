@@ -36,7 +36,7 @@ class AddedGroup:
         """The positions that lost their key, with the task that holds it."""
         return {} if self._kept is None else self._kept.lost
 
-    @cached_property
+    @property
     def ids(self) -> tuple[int, ...]:
         """The id each task has, or that of the task that holds its key."""
         if self._kept is None:
@@ -127,11 +127,11 @@ class Adding:
         """Add a single task to the unclaimed row it follows on; False when there is no such row."""
         if not is_single(tasks) or (span := tables.span_before(tasks.first)) is None:
             return False
+        mine = new_span(run, tasks, round)
         tails = (TailRow(span, row) for row in tables.tails_of(span))
-        tail = next((tail for tail in tails if may_extend(tail, run, tasks, round, self._changes.now)), None)
+        tail = next((tail for tail in tails if may_extend(tail, run, mine, self._changes.now)), None)
         if tail is None or (tasks.keys is not None and self._keys.offer(run.id, tasks, in_place=False).lost):
             return False
-        mine = new_span(run, tasks, round)
         mine.low_parent, mine.high_parent = parents_of(tasks)
         changes = self._changes
         tail.span.grow(mine)
@@ -208,10 +208,10 @@ def is_single(tasks: NewTasks) -> bool:
     return len(tasks.bodies) == 1 and is_plain
 
 
-def may_extend(tail: TailRow, run: StoredRun, tasks: NewTasks, round: int, now: int) -> bool:
-    """Return whether a single task may extend a row."""
+def may_extend(tail: TailRow, run: StoredRun, mine: SpanRow, now: int) -> bool:
+    """Return whether a single task, which would have this span, may extend a row."""
     span, row = tail
-    if not span.published or span.last != tasks.first - 1 or new_span(run, tasks, round).shared() != span.shared():
+    if not span.published or span.last != mine.first - 1 or mine.shared() != span.shared():
         return False
     unclaimed = row.state in (SegmentState.READY, SegmentState.GATED) and row.left is None
     untouched = not row.packed_deaths and not row.attempt and row.last == span.last

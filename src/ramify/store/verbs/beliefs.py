@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ramify.model.addition import Addition
 from ramify.model.run import StoredRun
 from ramify.store.changes import Believed, Changes, TailRow
-from ramify.store.verbs.adding import is_single, may_extend
+from ramify.store.verbs.adding import is_single
 
 #: The most queues that are remembered.
 MOST = 1_000
@@ -27,7 +27,7 @@ class Beliefs:
         self._runs: dict[str | None, StoredRun] = {}
         self._tails: dict[int, TailRow] = {}
 
-    def about(self, additions: Sequence[Addition], now: int) -> Believed | None:
+    def about(self, additions: Sequence[Addition]) -> Believed | None:
         """Return what is believed of the one run that all of these go into; None where it is not enough."""
         runs = {(None, None) if each.opens is None else (each.opens.name, each.opens.shape) for each in additions}
         run = self._runs.get(next(iter(runs))[0]) if len(runs) == 1 else None
@@ -41,7 +41,7 @@ class Beliefs:
         if tail is None or tail.span.last != first - 1:
             # Who comes right before it is not known: perhaps a row that it must extend.
             return None
-        return Believed(run, first, last, tail if may_extend(tail, run, groups[0], 0, now) else None)
+        return Believed(run, first, last, tail)
 
     def learn(self, runs: Sequence[StoredRun], changes: Changes) -> None:
         """Remember the runs that tasks went into, once that is written."""

@@ -18,7 +18,7 @@ from ramify.model.task import Appended, NewTasks, check_apart, check_tasks
 from ramify.store.changes import Believed, Changes
 from ramify.store.tables import Ask, Loaded, Tables
 from ramify.store.verbs import adding, advancing
-from ramify.store.verbs.adding import AddedGroup, Adding
+from ramify.store.verbs.adding import AddedGroup, Adding, may_extend
 from ramify.store.verbs.arriving import Arriving
 from ramify.store.verbs.beliefs import Beliefs
 from ramify.store.verbs.commit import overgrown
@@ -56,9 +56,9 @@ def start(
 
 def append(tables: Tables, additions: Sequence[Addition], now: int, beliefs: Beliefs) -> Sequence[Appended]:
     """Publish tasks in runs that take them, or that they open."""
-    if (believed := beliefs.about(additions, now)) is not None:
+    if (believed := beliefs.about(additions)) is not None:
         changes = Changes(0, 0, now)
-        if (added := _append_at_once(tables, changes, additions, believed)) is not None:
+        if (added := _append_at_once(tables, changes, additions, believed, now)) is not None:
             beliefs.follow(believed.run, changes)
             return added
         beliefs.forget(believed)
@@ -86,15 +86,16 @@ def append(tables: Tables, additions: Sequence[Addition], now: int, beliefs: Bel
 
 
 def _append_at_once(
-    tables: Tables, changes: Changes, additions: Sequence[Addition], believed: Believed
+    tables: Tables, changes: Changes, additions: Sequence[Addition], believed: Believed, now: int
 ) -> Sequence[Appended] | None:
     """Publish tasks in a run that is known from before; None when it is not as it was, and nothing was written."""
     run = believed.run
     _check_groups(additions)
     added = _add(tables, changes, {run.id: run}, [(run, each, 0) for each in additions], extends=False)
     # A task that lost its key extends no row.
-    is_true = tables.write_if(changes, believed if changes.spans else believed._replace(tail=None))
-    return added if is_true else None
+    if believed.tail is not None and not (changes.spans and may_extend(believed.tail, run, changes.spans[0], now)):
+        believed = believed._replace(tail=None)
+    return added if tables.write_if(changes, believed) else None
 
 
 def _check_groups(new: Sequence[Addition]) -> Sequence[NewTasks]:

@@ -152,6 +152,8 @@ def test_the_settings_are_the_promised_ones(path: Path, durability: Literal["pow
     }
     with closing(Link(path, durability=durability, on_first_open=one_table)) as link, link.write() as db:
         assert {name: setting(db, name) for name in wanted} == wanted
+        assert link._writer.db is not None
+        assert link._writer.db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1) == 1
         with link.read() as reader:
             assert setting(reader, "query_only") == 1
             assert setting(reader, "trusted_schema") == 0

@@ -33,7 +33,7 @@ from ramify.errors import StoreBroken, StoreRefused, StoreUnavailable
 from ramify.store.sqlite.file import raw_file
 from ramify.store.sqlite.file.connection import Connection
 from ramify.store.sqlite.file.guard import FileId, guard, id_of
-from ramify.store.sqlite.file.raw_file import Checkpoints
+from ramify.store.sqlite.file.raw_file import Checkpoints, Memory
 
 #: In nanoseconds: the time of a folder may stay the same through two changes that are not further apart.
 _SETTLED = 50_000_000
@@ -57,7 +57,7 @@ class _Opened:
     files: dict[str, FileId | None]
     users: WeakSet[Connection] = field(default_factory=WeakSet)
     #: Where SQLite has its shared memory, for as long as there are users.
-    memory: int | None = None
+    memory: Memory | None = None
     content: _Content | None = None
     #: The folder when all of the files were in it: device, inode, and when an entry of it last changed.
     folder: tuple[int, int, int] | None = None
@@ -110,8 +110,8 @@ class FileWatch:
         self._check_mark()
 
     def check_before_commit(self, db: apsw.Connection) -> None:
-        """The same, with as few steps as can be: it comes with every commit."""
-        folder, opened = _folder_at(self._parent), _open_now(self._file)
+        """The same, with as few steps as can be: it comes with every commit, on a connection that is open."""
+        folder, opened = _folder_at(self._parent), _opened.get(self._file)
         if opened is None or opened.memory is None or folder is None or folder != opened.folder:
             self.check(db)
             self._note_folder(opened, folder)
@@ -125,7 +125,7 @@ class FileWatch:
 
         Who makes a new -shm from now on finds it in the log. One that was made before may have written over it.
         """
-        folder, opened = _folder_at(self._parent), _open_now(self._file)
+        folder, opened = _folder_at(self._parent), _opened.get(self._file)
         if opened is not None and opened.memory and opened.content and folder is not None:
             # Nothing in the folder changed, so all files are in their places; without a checkpoint the file did not.
             is_as_it_was = raw_file.checkpoints(opened.memory) == opened.content.checkpoints

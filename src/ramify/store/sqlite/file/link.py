@@ -276,6 +276,8 @@ class Link:
         try:
             db.set_busy_handler(conn.busy_handler)
             db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            # Otherwise SQLite prepares some statements anew whenever other values are bound.
+            db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             for name, value in conn.settings.items():
                 db.execute(f"PRAGMA {name}={value}").fetchall()
             if self._only_looks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import zlib
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import apsw
 
@@ -19,6 +19,9 @@ _BEGINNING = 256 * 1024
 _REGION = 32 * 1024
 _SALTS, _COPIED, _BEGUN = slice(32, 40), slice(96, 100), slice(128, 132)
 
+#: The beginning of the shared memory, as it is at each moment.
+Memory: TypeAlias = "ctypes.Array[ctypes.c_char]"
+_Head = ctypes.c_char * _BEGUN.stop
 _Pointer = ctypes.c_void_p
 _Read = ctypes.CFUNCTYPE(ctypes.c_int, _Pointer, _Pointer, ctypes.c_int, ctypes.c_int64)
 _Map = ctypes.CFUNCTYPE(ctypes.c_int, _Pointer, ctypes.c_int, ctypes.c_int, ctypes.c_int, _Pointer)
@@ -49,18 +52,18 @@ class Checkpoints(NamedTuple):
         return self.copied != self.begun
 
 
-def shared_memory(db: apsw.Connection) -> int | None:
-    """The address of the shared memory, the same for all connections of a process while any of them is open."""
+def shared_memory(db: apsw.Connection) -> Memory | None:
+    """The shared memory, the same for all connections of a process while any of them is open, and gone after that."""
     file, methods = _file(db)
     found = _Pointer()
     if methods.version < 2 or methods.shm_map(file, 0, _REGION, 0, ctypes.addressof(found)) != apsw.SQLITE_OK:
         return None
-    return found.value
+    return None if found.value is None else _Head.from_address(found.value)
 
 
-def checkpoints(address: int) -> Checkpoints:
+def checkpoints(memory: Memory) -> Checkpoints:
     """How far the log was copied into the file, as the shared memory says. It costs no call of the system."""
-    head = ctypes.string_at(address, _BEGUN.stop)
+    head = memory.raw
     return Checkpoints(head[_SALTS], head[_COPIED], head[_BEGUN])
 
 

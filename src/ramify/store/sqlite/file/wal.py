@@ -47,8 +47,8 @@ def renew(db: apsw.Connection) -> None:
 
 def complete(db: apsw.Connection) -> None:
     """Bring into the database what a kill left in the log: only then every later write to the file is accounted for."""
-    address = raw_file.shared_memory(db)
-    if address is not None and raw_file.checkpoints(address).is_half_done:
+    memory = raw_file.shared_memory(db)
+    if memory is not None and raw_file.checkpoints(memory).is_half_done:
         with suppress(*errors.BUSY):
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
