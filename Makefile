@@ -7,6 +7,9 @@
 PYTHON ?=
 ARGS ?=
 
+# Tests start thousands of processes, and each would compile all that it imports where this is set.
+unexport PYTHONDONTWRITEBYTECODE
+
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python)
 FITS := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 READY := .venv/.ready
@@ -57,7 +60,7 @@ check: $(READY) ## format, lint, types, floors, house rules
 	.venv/bin/lint-imports
 	$(RUN) -m tools.check
 
-mutants: $(READY) ## plant bugs in copies of the tree; the named tests must catch each
+mutants: $(READY) ## plant bugs in copies of the tree, one a core at a time; the named tests must catch each
 	$(RUN) -m tools.mutants $(ARGS)
 
 bench: $(READY) ## measure (ARGS="store --json")

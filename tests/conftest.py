@@ -4,7 +4,7 @@ Promises: one number, printed in the header, decides everything random in the ru
 and `--seed N` replays it. `--reports FOLDER` writes one JSON file per tier (a tier is a folder below `tests/`) with
 outcomes, seeds, seconds and whatever tests counted with pytest's own `record_property("kills", 300)`. What was skipped
 or left out is always listed. All of this is the same in one process and with `-n 2`. A test that is marked `alone` has
-the machine to itself: no other test of the run goes on beside it.
+the machine to itself: no other test goes on beside it, of this run or of others that share a folder with `--beside`.
 
 Deliberately absent: fixtures of any one tier. Those live in that tier's own folder.
 """
@@ -128,9 +128,9 @@ class Ledger:
 
 
 class Beside:
-    """What a worker does because there are others: it takes turns, and sends home what it saw.
+    """What a worker or a run does because there are others: it takes turns, and sends home what it saw.
 
-    Tests of several workers run side by side, and those marked `alone` by themselves.
+    Tests of several run side by side, and those marked `alone` by themselves.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -157,6 +157,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ramify")
     group.addoption("--seed", type=int, default=None, help="replay a run: the number its header printed")
     group.addoption("--reports", type=Path, default=None, metavar="FOLDER", help="write FOLDER/<tier>.json")
+    group.addoption("--beside", type=Path, default=None, metavar="FOLDER", help="take turns with all runs that name it")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -168,9 +169,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(seed)
     config.pluginmanager.register(Ledger(seed, config.getoption("--reports")), "ramify-ledger")
-    if told:
-        # A worker's own folder lies in that of the run.
-        config.pluginmanager.register(Beside(Path(config.option.basetemp).parent), "ramify-beside")
+    # A worker's own folder lies in that of the run.
+    shared: Path | None = config.getoption("--beside") or (Path(config.option.basetemp).parent if told else None)
+    if shared is not None:
+        config.pluginmanager.register(Beside(shared), "ramify-beside")
 
 
 @pytest.fixture

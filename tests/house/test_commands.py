@@ -114,6 +114,13 @@ def test_a_target_makes_the_environment_first_and_then_runs(root: Path, target: 
     assert places == sorted(places)
 
 
+def test_tests_may_keep_what_python_compiled_where_others_may_not(root: Path) -> None:
+    program(root / ".venv/bin/python", "#!/bin/sh\nenv > environment\n")
+    (root / ".venv/.ready").touch()
+    assert make(root, "test", PYTHONDONTWRITEBYTECODE="1").returncode == 0
+    assert "PYTHONDONTWRITEBYTECODE" not in (root / "environment").read_text()
+
+
 def test_clean_removes_what_was_made_and_keeps_the_environment(root: Path) -> None:
     for name in ("src", "tests", "bench", "tools", "reports", ".venv", ".mypy_cache", "src/ramify/__pycache__"):
         (root / name).mkdir(parents=True)

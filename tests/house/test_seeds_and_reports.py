@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,15 @@ def test_a_test_marked_alone_has_the_machine_to_itself(root: Path) -> None:
     done = run(root, "-n", "2", "--dist", "loadfile", "-k", "test_one or test_two")
     assert "62 passed" in done.stdout
     assert done.returncode == 0
+
+
+def test_a_test_marked_alone_has_the_machine_to_itself_among_runs_that_share_a_folder(root: Path) -> None:
+    for name in ("test_one.py", "test_two.py"):
+        (root / "tests/crash" / name).write_text(TURNS)
+    with ThreadPoolExecutor() as pool:
+        both = [pool.submit(run, root, "--beside=.", f"tests/crash/test_{name}.py") for name in ("one", "two")]
+    for done in both:
+        assert "31 passed" in done.result().stdout
 
 
 def test_no_report_is_written_unless_asked_for(root: Path) -> None:

@@ -364,7 +364,9 @@ def tell_among_threads(shape: str, plotted: Plotting, store: str, seed: int, fol
     """Tell one while threads work on it, in which people decide whenever a few handlers were begun."""
     chance = random.Random(seed)
     drawing, _ = PLOTS[shape]
-    engine = Engine("memory:" if store == "memory" else folder / f"story-{seed}.db", include=[drawing.tasks])
+    # Nobody cuts the power here, so a sync in each commit would be nothing but a wait for the disk.
+    place = "memory:" if store == "memory" else folder / f"story-{seed}.db"
+    engine = Engine(place, include=[drawing.tasks], durability="process")
     story = LiveStory(engine, plotted(engine, chance), chance)
     with world(drawing) as around, engine.working(threads=2):
         story.disturb(chance.randrange(4, 16), lambda: around.wait(chance.randrange(3)))

@@ -38,7 +38,7 @@ def test_a_random_dag_ends_as_the_executor_says(drawing: Drawing, threads: int) 
 
 
 def test_a_random_dag_ends_as_the_executor_says_in_a_file(tmp_path: Path, seed: random.Random) -> None:
-    engine = Engine(tmp_path / "x.db", include=[tasks])
+    engine = Engine(tmp_path / "x.db", include=[tasks], durability="process")
     for _ in range(15):
         assert run(engine, draw(seed), 2) == []
     engine.close()
@@ -47,7 +47,7 @@ def test_a_random_dag_ends_as_the_executor_says_in_a_file(tmp_path: Path, seed: 
 @pytest.mark.full
 @pytest.mark.parametrize("batch", range(10))
 def test_many_random_dags_end_as_the_executor_says_in_a_file(batch: int, tmp_path: Path, seed: random.Random) -> None:
-    engine = Engine(tmp_path / "x.db", include=[tasks])
+    engine = Engine(tmp_path / "x.db", include=[tasks], durability="process")
     for _ in range(25):
         assert run(engine, draw(seed, most=40), 2) == []
     engine.close()

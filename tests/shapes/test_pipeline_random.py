@@ -42,7 +42,7 @@ def test_a_random_pipeline_ends_as_the_interpreter_says(drawing: Drawing, value:
 
 
 def test_a_random_pipeline_ends_as_the_interpreter_says_in_a_file(tmp_path: Path, seed: random.Random) -> None:
-    engine = Engine(tmp_path / "x.db", include=[tasks])
+    engine = Engine(tmp_path / "x.db", include=[tasks], durability="process")
     for _ in range(10):
         assert run(engine, draw(seed), seed.randrange(100)) == []
     engine.close()
@@ -81,7 +81,7 @@ def test_whatever_people_decide_many_times_leaves_what_the_interpreter_says(
 @pytest.mark.full
 @pytest.mark.parametrize("batch", range(10))
 def test_many_random_pipelines_end_as_the_interpreter_says(batch: int, tmp_path: Path, seed: random.Random) -> None:
-    engine = Engine(tmp_path / "x.db", include=[tasks])
+    engine = Engine(tmp_path / "x.db", include=[tasks], durability="process")
     for _ in range(15):
         assert run(engine, draw(seed, most=5), seed.randrange(1_000)) == []
     engine.close()

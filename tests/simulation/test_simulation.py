@@ -10,8 +10,9 @@ again, aloud, by `python -m tests.simulation SEED`; add it to `seeds.txt`.
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,16 @@ BATCH, LARGE_BATCH = 50, 250
 #: In half of them roots wait for each other, and in half of both tasks share values.
 SEEDS = 2 * SHARING
 KNOWN = [int(line) for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines() if line[:1] != "#"]
+
+
+@pytest.fixture(autouse=True)
+def one_core() -> Iterator[None]:
+    """Keep the threads of a story on one core: they run one after the other, and a change of cores takes longest."""
+    cores = os.sched_getaffinity(0)
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    os.sched_setaffinity(0, {sorted(cores)[int(worker.removeprefix("gw")) % len(cores)]})
+    yield
+    os.sched_setaffinity(0, cores)
 
 
 def live(seeds: list[int], record: Callable[[str, object], None]) -> None:
