@@ -97,8 +97,11 @@ def _all_new(part: Part) -> Iterable[NewTasks]:
 
 
 def _is_plain(part: Part) -> bool:
-    """Return whether all tasks of a part are done, and nothing else of it can arrive at a join."""
-    links = part.waiters or part.heirs or part.joins or part.publish
+    """Return whether all tasks of a part are done, and nothing else of it can arrive at a join.
+
+    A swap may lose, and then they are not done.
+    """
+    links = part.waiters or part.heirs or part.joins or part.publish or part.swaps
     return part.statuses is Status.DONE and not links and all(tasks.join is None for tasks in part.children)
 
 

@@ -17,6 +17,7 @@ from ramify.model.key import Hold
 from ramify.model.policy import SECOND
 from ramify.model.process import Stamp
 from ramify.model.run import RunState
+from ramify.model.segment import SegmentState
 from ramify.model.task import MAX_NAME
 from ramify.model.value import MAX_VALUE, Key, StoredValue, Swap
 from ramify.testing.conformance.house import House, Worker, refused, tasks_of, want
@@ -280,6 +281,23 @@ def a_part_that_discards_may_follow_the_one_that_ended_its_claim(house: House) -
     assert house.count(run, Status.DONE) == 2
     assert house.settle(run).state is RunState.DONE
     assert (house.store.vacuum().tasks, house.store.vacuum().tasks) == (5, 0)
+
+
+@case("commit")
+def a_task_whose_swap_was_lost_arrives_nowhere(house: House) -> None:
+    tasks, waiting = house.tasks(2), house.tasks(1, kind="sum", waits=True)
+    run = house.start_graph([tasks, waiting], [(tasks.first, waiting.first)])
+    worker = house.worker()
+    claim = worker.take()
+    one, two = claim.tasks
+    answer = worker.commit(
+        _part(claim, one, _set(house, "a", b"lost", seen=4711)), _part(claim, two, _set(house, "a", b"won"))
+    )
+    assert answer.lost == (one,)
+    assert house.row_of(waiting.first).state is SegmentState.WAITING
+    worker.commit(_part(claim, one, _set(house, "a", b"won", _version(house, "a"))))
+    assert house.row_of(waiting.first).state is SegmentState.READY
+    assert not house.settle(run).state.is_end
 
 
 @case("commit")
