@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 
 import msgspec
 
@@ -18,10 +19,15 @@ from ramify.model.join import MOST_BROUGHT, Ends, Rule
 from ramify.model.mark import Mark
 
 
+#: No kind is bounded.
+NO_BOUNDS: Mapping[str, int] = MappingProxyType({})
+
+
 class Want(msgspec.Struct, frozen=True):
     """The work a process can take now: kinds it knows, queues and runs it serves (None = all), lanes to leave alone.
 
-    A kind that is not named is never claimed, so a task nobody knows waits and costs no attempt.
+    A kind that is not named is never claimed, so a task nobody knows waits and costs no attempt. Of a kind that a limit
+    covers no more than `few` tasks are taken, because each takes a place whether or not it runs yet.
     """
 
     kinds: frozenset[str]
@@ -29,6 +35,7 @@ class Want(msgspec.Struct, frozen=True):
     queues: frozenset[str] | None = None
     runs: frozenset[int] | None = None
     busy_lanes: frozenset[str] = frozenset()
+    few: Mapping[str, int] = NO_BOUNDS
 
 
 class Rooms:
@@ -80,7 +87,8 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     """One claimed segment. `tasks`, `bodies` and `parents` run in parallel; the mappings are sparse.
 
     A task named in `marks` must be committed as the mark says without calling its handler. `awaited` when somebody may
-    wait for the tasks of this row. `lanes` is one lane each, for a row of several lanes.
+    wait for the tasks of this row. `lanes` is one lane each, for a row of several lanes. `limited` when a limit of the
+    store covers it: then each of its tasks takes a place, whether or not it runs.
     """
 
     token: bytes
@@ -98,6 +106,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     deaths: Deaths = NO_DEATHS
     awaited: bool = False
     lanes: Sequence[str] | None = None
+    limited: bool = False
 
     def lane_of(self, position: int) -> str | None:
         """The lane of the task at a place in the columns."""

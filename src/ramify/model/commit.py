@@ -18,6 +18,7 @@ from ramify.model.claim import Claimed
 from ramify.model.context import SetValue, check_sets
 from ramify.model.event import UNREPORTED, Status
 from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.limit import Closes
 from ramify.model.mark import Mark
 from ramify.model.task import MAX_ID, MAX_PAYLOAD, NewTasks, check_tasks
 from ramify.model.value import Swap, check_swaps
@@ -30,11 +31,13 @@ class Later(msgspec.Struct, frozen=True):
     """Tasks of the part that leave memory and come back at `due`; their events here are RETRYING or DEFERRED.
 
     With `awaits` they come back when that run ends, and at `due` at the latest. A run that does not exist wakes nobody.
+    `closes` shuts the lane of their limit, or their whole limit, until `due`, for every process.
     """
 
     tasks: Sequence[int]
     due: int
     awaits: int | None = None
+    closes: Closes | None = None
 
     def wait(self, has_ended: bool) -> tuple[int | None, int | None]:
         """When they are due (None: now), and the run that wakes them; `has_ended` says whether that run is over."""

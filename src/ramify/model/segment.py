@@ -9,7 +9,8 @@ States of a segment and the ways between them:
     staged   rows of a streamed fan-out, unpublished     -> gated or ready (publish), garbage (attempt or owner ended)
     waiting  tasks whose join is not full                -> gated or ready (the join fires)
     gated    published, but its run is paused or its round is not open yet   -> ready (advance, resume)
-    ready    anyone who knows the kind may claim it      -> claimed, gated (pause, cancel)
+    ready    anyone who knows the kind may claim it      -> claimed, limited (a claim), gated (pause, cancel)
+    limited  waits in the line of a limit (`limit.py`)   -> ready (a place is freed, the limit changes), gated (pause)
     claimed  owned under a token                         -> gone (all ended), ready (release, reap, deferred part)
     garbage  unpublished rows that nobody will publish   -> gone (vacuum)
 
@@ -39,9 +40,16 @@ class SegmentState(IntEnum):
     CLAIMED = 3
     STAGED = 4
     GARBAGE = 5
+    LIMITED = 6
 
 
-LIVE_STATES = (SegmentState.READY, SegmentState.GATED, SegmentState.WAITING, SegmentState.CLAIMED)
+LIVE_STATES = (
+    SegmentState.READY,
+    SegmentState.GATED,
+    SegmentState.WAITING,
+    SegmentState.CLAIMED,
+    SegmentState.LIMITED,
+)
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -63,6 +71,7 @@ class Segment(msgspec.Struct, frozen=True):
     owner: int | None
     state: SegmentState
     awaits: int | None = None  #: the run whose end makes it due before its time
+    line: str | None = None  #: the line of a limit in which it waits, or whose head it is
 
     @property
     def tasks(self) -> Sequence[int]:
