@@ -18,7 +18,6 @@ from ramify.model.event import History
 from ramify.model.join import MOST_BROUGHT, Ends, Rule
 from ramify.model.mark import Mark
 
-
 #: No kind is bounded.
 NO_BOUNDS: Mapping[str, int] = MappingProxyType({})
 

@@ -1,9 +1,10 @@
-"""Limits that hold for a whole store: how many tasks run at a time, how many start in a while, in all or per lane. Pure.
+"""Limits of a whole store: how many tasks run at a time, how many start in a while, in all or per lane. Pure.
 
-A limit is a value of the store, in a space of its own: its numbers, the kinds and queues that it covers, and the numbers
-that a person has set instead. Every process keeps to it, known to its program or not. Its *places* are what it counts
-by: one for all tasks that it covers, or one for each lane. How many of a place are taken is never written down: it is
-how many tasks are claimed. Only what time decides is stored, as the place's *opening*: when starts are allowed again.
+A limit is a value of the store, in a space of its own: its numbers, the kinds and queues that it covers, and those
+numbers that a person has set instead. Every process keeps to it, known to its program or not. Its *places* are what it
+counts by: one for all tasks that it covers, or one for each lane. How many of a place are taken is never written down:
+it is how many tasks are claimed. Only what time decides is stored, as the place's *opening*: when starts are allowed
+again.
 
 A row that meets a place without room waits in its *line*, out of the indexes that claims read. Its head, the first row
 of each kind and queue, is ready whenever there is room.
@@ -33,6 +34,8 @@ from ramify.model.value import StoredValue
 LIMITS, OPENINGS = "ramify.limits", "ramify.openings"
 #: Starts that were missed may be caught up on for so long, or this share of the time of a rate if that is less.
 SLACK, SLACK_SHARE = SECOND // 10, 10
+#: The most places that are remembered: there may be one for each lane.
+PLACES_KEPT = 65_536
 #: Who is closed when a task says that a service throttles it: its lane, or the whole limit.
 Closes = Literal["lane", "limit"]
 
@@ -117,27 +120,12 @@ class Place(NamedTuple):
 
     limit: StoredLimit
     lane: str | None
+    line: str  #: the name of its line, and of its opening
 
-    @property
-    def line(self) -> str:
-        """The name of its line and of its opening."""
-        return line_of(self.limit.name, self.lane) if self.limit.limit.per_lane else line_of(self.limit.name)
-
-    @property
-    def spots(self) -> Sequence[Spot]:
-        """Where its claimed tasks are found."""
+    def counts(self, kind: str, queue: str, lane: str | None) -> bool:
+        """Return whether a task takes it when it is claimed."""
         limit = self.limit.limit
-        of_kinds = (Spot(kind, None, self.lane, limit.per_lane) for kind in limit.kinds)
-        return (*of_kinds, *(Spot(None, queue, self.lane, limit.per_lane) for queue in limit.queues))
-
-
-class Spot(NamedTuple):
-    """The tasks of a kind, or of a queue: all of them, or those of one lane."""
-
-    kind: str | None
-    queue: str | None
-    lane: str | None
-    has_lane: bool
+        return (kind in limit.kinds or queue in limit.queues) and (not limit.per_lane or lane == self.lane)
 
 
 def line_of(limit: str, *lane: str | None) -> str:
@@ -163,6 +151,7 @@ class Limits:
     def __init__(self, stored: Iterable[StoredLimit] = ()) -> None:
         self.by_name: Mapping[str, StoredLimit] = {each.name: each for each in stored}
         self._over: dict[tuple[str, str], Sequence[StoredLimit]] = {}
+        self._places: dict[tuple[str, str, str | None], Sequence[Place]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.by_name)
@@ -177,17 +166,29 @@ class Limits:
 
     def places(self, kind: str, queue: str, lane: str | None) -> Sequence[Place]:
         """The places that a task takes when it is claimed."""
-        return [Place(one, lane if one.limit.per_lane else None) for one in self.over(kind, queue)]
+        what = kind, queue, lane
+        found = self._places.get(what)
+        if found is None:
+            if len(self._places) >= PLACES_KEPT:
+                self._places.clear()
+            found = self._places[what] = [_place(one, lane) for one in self.over(kind, queue)]
+        return found
 
     def place_of(self, line: str) -> Place | None:
         """The place of a line; None if its limit is gone."""
         name, lane = limit_of_line(line)
         limit = self.by_name.get(name)
-        return None if limit is None else Place(limit, lane)
+        return None if limit is None else Place(limit, lane, line)
 
     def is_per_lane(self, kind: str, queue: str) -> bool:
         """Return whether rows of a kind and queue hold one lane each."""
         return any(one.limit.per_lane for one in self.over(kind, queue))
+
+
+def _place(limit: StoredLimit, lane: str | None) -> Place:
+    if limit.limit.per_lane:
+        return Place(limit, lane, line_of(limit.name, lane))
+    return Place(limit, None, line_of(limit.name))
 
 
 NO_LIMITS = Limits()

@@ -164,10 +164,12 @@ class Changes:
     grown: list[SegmentRow] = field(default_factory=list)  #: `last` changed
     offered: list[SegmentRow] = field(default_factory=list)  #: `state` and `rank` changed, and nobody holds them
     cut: list[SegmentRow] = field(default_factory=list)  #: `first` and `left` changed
+    lined: list[SegmentRow] = field(default_factory=list)  #: `state`, `due` and `line` changed
     claimed: list[SegmentRow] = field(default_factory=list)
     segments: list[SegmentRow] = field(default_factory=list)  #: new
     decided: list[RunDecided] = field(default_factory=list)  #: each is written with its place in the log
     drained: list[RunDrained] = field(default_factory=list)
+    unlimited: list[str] = field(default_factory=list)  #: limits that changed: their lines are over
     gated: list[int] = field(default_factory=list)  #: runs that are paused
     opened: list[tuple[int, int]] = field(default_factory=list)  #: round and run
     ungated: list[tuple[int, int]] = field(default_factory=list)  #: a run, and the last round that is open
@@ -178,6 +180,11 @@ class Changes:
     offered_again: int = 0  #: how many of its tasks are offered again
     answer: Answer | None = None
     after: AskAfter | None = None  #: what will be asked once it is written
+
+    @property
+    def puts_in_line(self) -> bool:
+        """True if a claim that took nothing has put rows in line, or taken some apart."""
+        return bool(self.lined or self.segments)
 
     def begin(self, run: StoredRun) -> None:
         """Add a new run, whose start is in the log."""

@@ -66,7 +66,9 @@ class SpanRow(msgspec.Struct, gc=False):
 
 
 class SegmentRow(msgspec.Struct, gc=False):
-    """A live row; `left` is its mask as a number. A row that is not written yet has the id 0."""
+    """A live row; `left` is its mask as a number, `line` that of the limit in which it waits or whose head it is. A row
+    that is not written yet has the id 0.
+    """
 
     id: int
     span: int
@@ -86,6 +88,7 @@ class SegmentRow(msgspec.Struct, gc=False):
     owner: int | None = None
     token: bytes | None = None
     awaits: int | None = None
+    line: str | None = None
 
     @property
     def count(self) -> int:

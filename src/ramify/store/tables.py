@@ -23,6 +23,7 @@ from ramify.model.claim import Claim, Rooms, Want
 from ramify.model.context import ContextValue
 from ramify.model.event import Status
 from ramify.model.key import Hold
+from ramify.model.limit import NO_LIMITS, Limits, Place
 from ramify.model.mark import Mark
 from ramify.model.moving import RunStanding
 from ramify.model.process import Stamp
@@ -148,6 +149,7 @@ class Loaded:
     taken: Collection[tuple[int, int]] = ()  #: those of the new ranges of which ids are in the log
     known: StoredRun | None = None  #: the run that has the id, or the name and generation, of the one to be started
     newest: Mapping[str, StoredRun] = field(default_factory=dict)  #: the newest runs of the names that may open
+    limits: Limits = NO_LIMITS  #: those of the store, for verbs that claim or end claims
     candidates: Candidates | None = None
 
 
@@ -268,6 +270,29 @@ class Tables(Protocol):
 
     def awaited(self, run: int) -> Sequence[int]:
         """The tasks that joins of a run wait for which have not fired."""
+
+    # limits
+
+    def limits(self) -> Limits:
+        """All limits of the store."""
+
+    def running(self, places: Collection[Place]) -> Mapping[str, int]:
+        """How many tasks are claimed that take these places, by their lines."""
+
+    def values(self, keys: Collection[Key]) -> Mapping[Key, StoredValue]:
+        """Those of these values that there are."""
+
+    def heads(self, lines: Collection[str]) -> Sequence[SegmentRow]:
+        """The first limited row of each kind and queue of these lines that has no ready one."""
+
+    def has_head(self, line: str, kind: str, queue: str) -> bool:
+        """Return whether a row of that kind and queue is ready as the head of a line."""
+
+    def in_line(self, line: str, kind: str, queue: str) -> Iterator[SegmentRow]:
+        """The limited rows of a kind and queue in a line, in their order; nothing is written while they are read."""
+
+    def lines_headed_by(self, run: int) -> Collection[str]:
+        """The lines of which a row of a run is a head."""
 
     # editions, which may be a million tasks
 

@@ -143,12 +143,7 @@ def room_of(db: Db, run: int) -> int | None:
     """How many more tasks of a run may be claimed; None for no bound."""
     # One that the same verb opens is not there yet.
     most = next((most for (most,) in db.execute("SELECT max_running FROM run WHERE id = ?", (run,)).fetchall()), None)
-    return None if most is None else most - sum(tasks_of(*row) for row in db.execute(CLAIMED_OF, (run,)))
-
-
-def tasks_of(first: int, last: int, mask: bytes | None) -> int:
-    """How many unfinished tasks a row stands for."""
-    return last - first + 1 if mask is None else int.from_bytes(mask, "little").bit_count()
+    return None if most is None else most - sum(rows.tasks_of(*row) for row in db.execute(CLAIMED_OF, (run,)))
 
 
 def ready(db: Db, want: Want, now: int) -> int:
@@ -168,7 +163,7 @@ def ready(db: Db, want: Want, now: int) -> int:
 
 def _count(found: Iterable[tuple[int, str | None, int, int, bytes | None]], want: Want, rooms: Rooms) -> int:
     return rooms.open_to(
-        (run, tasks_of(first, last, mask))
+        (run, rows.tasks_of(first, last, mask))
         for run, lane, first, last, mask in found
         if lane not in want.busy_lanes and (want.runs is None or run in want.runs)
     )

@@ -36,7 +36,7 @@ SPANS_OVER = (
     " AND last >= ?1 ORDER BY first"
 )
 #: By the span that a row belongs to: a wide row may begin far before the range.
-OFFERED = "WHERE first BETWEEN ? AND ? AND last >= ? AND state IN (0, 1, 2)"
+OFFERED = "WHERE first BETWEEN ? AND ? AND last >= ? AND state IN (0, 1, 2, 6)"
 HOW_ENDED = (
     "SELECT status, count(*) FROM task LEFT JOIN event ON event.task = task.id"
     " AND n = (SELECT max(n) FROM event WHERE event.task = task.id) WHERE task.id BETWEEN ? AND ? GROUP BY status"

@@ -78,10 +78,10 @@ THEIR_WAITING = "waiter WHERE task"
 THEIR_LINES = "note INDEXED BY note_task WHERE task IS NOT NULL AND task"
 #: What neighbouring tasks have to do with others, as one value: see `Ties`. A live row lies in one span, so none of
 #: theirs begins before the first of these. The children are in the spans that have parents on both sides of the range.
-TIES = """
+TIES = f"""
 SELECT json_array(
  json((SELECT json_group_array(json_array(first, last)) FROM segment INDEXED BY segment_first
-   WHERE run = ?3 AND state <= 3 AND first BETWEEN ?4 AND ?2 AND last >= ?1)),
+   WHERE run = ?3 AND {rows.IS_LIVE} AND first BETWEEN ?4 AND ?2 AND last >= ?1)),
  json((SELECT json_group_array(json_array(parent, id)) FROM span s CROSS JOIN task t ON t.id BETWEEN s.first AND s.last
    WHERE s.first IN (
     SELECT first FROM span INDEXED BY span_parents WHERE low_parent BETWEEN ?1 - 8191 AND ?2 AND high_parent >= ?1

@@ -21,7 +21,7 @@ from ramify.store.sqlite.wanted import IS_DUE, IS_READY, NEXT_DUE_PLACE, NEXT_PL
 
 SEGMENT = (
     "SELECT id, run, round, kind, queue, lane, first, last, mask, rank, due, attempt, owner, state,"
-    " deaths, awaits FROM segment"
+    " deaths, awaits, line FROM segment"
 )
 #: Of each place the first rows: those that can be taken now by rank, the others by the time they are due.
 FIRST_READY, FIRST_DUE = (
@@ -38,7 +38,7 @@ TIMED = " UNION ALL ".join(
     f"{SEGMENT} INDEXED BY {index} WHERE {is_it} AND {_IS_TIMED}"
     for index, is_it in (("due", IS_DUE), ("suspect", f"state = 0 AND {rows.IS_APART}"), ("gated", "state = 1"))
 )
-TIMED_OF_RUN = f"{SEGMENT} INDEXED BY segment_run WHERE run = ?6 AND state <= 1 AND {_IS_TIMED}"
+TIMED_OF_RUN = f"{SEGMENT} INDEXED BY segment_run WHERE run = ?6 AND state IN (0, 1) AND {_IS_TIMED}"
 IN_ORDER = " ORDER BY first, id LIMIT ?5"
 
 #: What rows are counted by: the columns of `LiveCount` up to the number of tasks.
@@ -46,7 +46,7 @@ _ALIKE = (
     f"state, kind, owner, {rows.IS_APART} AS apart, ifnull(due > ?2, 0) AS later,"
     " round > (SELECT round FROM run WHERE id = ?1) AS ahead"
 )
-_LEFT = "FROM segment INDEXED BY segment_run WHERE run = ?1 AND state <= 3 AND mask IS"
+_LEFT = f"FROM segment INDEXED BY segment_run WHERE run = ?1 AND {rows.IS_LIVE} AND mask IS"
 COUNT_FULL = (
     "SELECT state, kind, owner, apart, later, ahead, sum(width), min(iif(later, due, NULL)), count(*)"
     f" FROM (SELECT {_ALIKE}, due, last - first + 1 AS width {_LEFT} NULL LIMIT ?3) GROUP BY 1, 2, 3, 4, 5, 6"
@@ -122,7 +122,7 @@ def counts(db: Db, run: int, now: int, limit: int) -> LiveCounts:
 
 def segment_of(row: tuple[Any, ...]) -> Segment:
     """A row of the table as a value."""
-    deaths, awaits = row[14:]
+    deaths, awaits, line = row[14:]
     return Segment(
-        *(*row[:8], unpack(row[8]), *row[9:12], Deaths.unpack(deaths), row[12], SegmentState(row[13]), awaits)
+        *(*row[:8], unpack(row[8]), *row[9:12], Deaths.unpack(deaths), row[12], SegmentState(row[13]), awaits, line)
     )

@@ -11,7 +11,7 @@ from ramify.model.process import Stamp
 from ramify.model.run import StoredRun
 from ramify.model.segment import bounds, is_unbroken
 from ramify.store.rows import SegmentRow
-from ramify.store.sqlite import context, joins, keys, rows, values
+from ramify.store.sqlite import context, joins, keys, lines, rows, values
 from ramify.store.sqlite.candidates import SqliteCandidates
 from ramify.store.sqlite.file.db import Db
 from ramify.store.tables import Ask, At, Loaded, Session, SmallJoin
@@ -46,6 +46,8 @@ def load(db: Db, ask: Ask) -> Loaded:
         loaded.session = _session(db, ask.stamp.process)
         if loaded.session is None or ask.stamp.n <= loaded.session.last:
             return loaded
+    if ask.tokens or ask.want is not None or ask.leaving is not None:
+        loaded.limits = lines.limits(db)
     if ask.tokens and ask.stamp is not None:
         _load_held(db, ask, ask.stamp, loaded)
     if ask.new or ask.start is not None:

@@ -18,7 +18,7 @@ from ramify.model.decoder import decoder
 from ramify.model.key import Hold
 from ramify.model.mark import Mark
 from ramify.model.run import Follows, Order, Owner, RunState, StoredRun, Tolerance
-from ramify.model.segment import MASK_WIDTH, SegmentState, pack, unpack
+from ramify.model.segment import LIVE_STATES, MASK_WIDTH, SegmentState, pack, unpack
 from ramify.store.rows import SegmentRow, SpanRow
 from ramify.store.sqlite.file.db import Db
 
@@ -31,7 +31,7 @@ DECISION = "(SELECT told FROM decision WHERE decision.run = run.id ORDER BY n DE
 RUN = f"SELECT {RUN_COLUMNS}, {DECISION} FROM run"
 SEGMENT_COLUMNS = (
     "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, deaths, owner,"
-    " token, awaits"
+    " token, awaits, line"
 )
 SPAN_COLUMNS = (
     "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, laned,"
@@ -48,7 +48,9 @@ CLAIMED_UNDER = (
     f"SELECT {SEGMENT_COLUMNS} FROM carray(?) AS given CROSS JOIN segment INDEXED BY fence ON token = given.value"
     " WHERE state = 3"
 )
-INSERT_SEGMENT = f"INSERT INTO segment ({SEGMENT_COLUMNS.removeprefix('id, ')}) VALUES ({','.join('?' * 17)})"
+INSERT_SEGMENT = f"INSERT INTO segment ({SEGMENT_COLUMNS.removeprefix('id, ')}) VALUES ({','.join('?' * 18)})"
+#: Of rows that stand for published tasks.
+IS_LIVE = f"state IN ({','.join(str(int(state)) for state in LIVE_STATES)})"
 #: Of rows that must run apart: see `Deaths.packed`.
 IS_APART = "deaths & 1"
 RUNS_AT = f"SELECT {RUN_COLUMNS}, {DECISION} FROM carray(?) AS wanted CROSS JOIN run ON id = wanted.value"
@@ -165,7 +167,7 @@ def segment_values(row: SegmentRow) -> tuple[object, ...]:
     """Return what `INSERT_SEGMENT` is bound to."""
     return (
         row.span, row.run, row.round, row.kind, row.queue, row.lane, row.first, row.last, pack(row.left),
-        row.rank, row.due, row.state, row.attempt, row.packed_deaths, row.owner, row.token, row.awaits,
+        row.rank, row.due, row.state, row.attempt, row.packed_deaths, row.owner, row.token, row.awaits, row.line,
     )  # fmt: skip
 
 
@@ -175,6 +177,11 @@ def segment_row(row: tuple[Any, ...]) -> SegmentRow:
     segment.left = unpack(row[9])
     segment.state = STATES[row[12]]
     return segment
+
+
+def tasks_of(first: int, last: int, mask: bytes | None) -> int:
+    """How many unfinished tasks a row stands for."""
+    return last - first + 1 if mask is None else int.from_bytes(mask, "little").bit_count()
 
 
 def segments(db: Db, where: str, values: tuple[object, ...]) -> list[SegmentRow]:
@@ -192,14 +199,14 @@ def covering(db: Db, task: int) -> SegmentRow | None:
     # The nearest first, one at a time: a run that forks much has thousands of narrow rows close by.
     near = db.execute(
         f"SELECT {SEGMENT_COLUMNS} FROM segment"
-        " WHERE first <= ? AND first > ? AND last >= ? AND state <= 3 ORDER BY first DESC",
+        f" WHERE first <= ? AND first > ? AND last >= ? AND {IS_LIVE} ORDER BY first DESC",
         (task, task - MASK_WIDTH, task),
     )
     for found in near:
         row = segment_row(found)
         if row.covers(task):
             return row
-    wide = segments(db, "WHERE first <= ? AND mask IS NULL AND state <= 3 ORDER BY first DESC LIMIT 1", (task,))
+    wide = segments(db, f"WHERE first <= ? AND mask IS NULL AND {IS_LIVE} ORDER BY first DESC LIMIT 1", (task,))
     return wide[0] if wide and wide[0].covers(task) else None
 
 

@@ -25,7 +25,7 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.file.db import Db
 
-VERSION = 15
+VERSION = 16
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -100,13 +100,15 @@ CREATE TABLE segment (
     id INTEGER PRIMARY KEY, span INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,
     queue TEXT NOT NULL, lane TEXT, first INTEGER NOT NULL, last INTEGER NOT NULL, mask BLOB, rank INTEGER NOT NULL,
     due INTEGER, state INTEGER NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, deaths INTEGER NOT NULL DEFAULT 0,
-    owner INTEGER, token BLOB, awaits INTEGER
+    owner INTEGER, token BLOB, awaits INTEGER, line TEXT
 );
 CREATE INDEX ready ON segment (kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT deaths & 1;
 CREATE INDEX ready_run ON segment (run, kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT deaths & 1;
 CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NULL AND NOT deaths & 1;
 CREATE INDEX due_at ON segment (due) WHERE state = 0 AND due IS NOT NULL AND NOT deaths & 1;
 CREATE INDEX awaiting ON segment (awaits) WHERE awaits IS NOT NULL;
+CREATE INDEX line ON segment (line, state, kind, queue, rank) WHERE line IS NOT NULL;
+CREATE INDEX running ON segment (kind, lane) WHERE state = 3;
 CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND deaths & 1;
 CREATE INDEX gated ON segment (run, round) WHERE state = 1;
 CREATE INDEX held ON segment (owner, run) WHERE state = 3;

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ramify.model.arrivals import Standing
 from ramify.model.claim import within_bounds
 from ramify.model.event import Status
 from ramify.model.key import Hold
+from ramify.model.limit import Limits, Place
 from ramify.model.mark import Mark
 from ramify.model.moving import RunStanding
 from ramify.model.run import StoredRun
 from ramify.model.segment import SegmentState
+from ramify.model.value import Key, StoredValue
 from ramify.store.changes import AskAfter, Believed, Changes
 from ramify.store.rows import SegmentRow, SpanRow
-from ramify.store.sqlite import bulk, candidates, editions, held, joins, keys, loading, log, rows
+from ramify.store.sqlite import bulk, candidates, editions, held, joins, keys, lines, loading, log, rows, values
 from ramify.store.sqlite.file.db import Db
 from ramify.store.sqlite.writing import write, write_if
 from ramify.store.tables import Ask, Left, Loaded, Reported, SpanPiece
 
 HIGHEST = "SELECT task, max(n) FROM carray(?) AS wanted CROSS JOIN event ON task = wanted.value GROUP BY task"
-WORKING = "state IN (0, 1, 3)"
+WORKING = "state IN (0, 1, 3, 6)"
 #: Where a run stands, with all of its live work that matters, in one statement; the columns are those of `RunStanding`.
 STANDING = f"""SELECT id, state, round, becomes, ordering, endless, deadline, follows, lead,
     (SELECT led.round FROM run AS led WHERE led.id = run.follows AND led.ended IS NULL),
     (SELECT min(round) FROM segment INDEXED BY segment_run WHERE run = run.id AND {WORKING}) AS lowest,
     (SELECT min(round) FROM segment INDEXED BY gated WHERE run = run.id AND state = 1) AS gated,
     state = 'draining' AND EXISTS (SELECT 1 FROM segment WHERE run = run.id AND state = 3),
-    state = 'draining' AND EXISTS (SELECT 1 FROM segment WHERE run = run.id AND state IN (0, 1, 2)),
+    state = 'draining' AND EXISTS (SELECT 1 FROM segment WHERE run = run.id AND state IN (0, 1, 2, 6)),
     NOT EXISTS (SELECT 1 FROM segment INDEXED BY segment_run WHERE run = run.id AND {WORKING})
         AND EXISTS (SELECT 1 FROM segment INDEXED BY segment_run WHERE run = run.id AND state = 2)"""
 ASKED = f"{STANDING} FROM carray(?) AS asked CROSS JOIN run ON id = asked.value"
@@ -75,7 +77,7 @@ class SqliteTables:
 
     def report(self, asked: AskAfter, now: int) -> Reported:
         """Answer what goes back with a verb: SQLite asks it on its own, when the writer's turn is over."""
-        claims = within_bounds(held.read(self.db, asked.tokens)) if asked.tokens else ()
+        claims = within_bounds(held.read(self.db, asked.tokens, self.limits())) if asked.tokens else ()
         time_left = held.time_left(self.db, {claim.run for claim in claims}, now)
         left = Left() if asked.want is None else candidates.left(self.db, asked.want, asked.looked, now)
         marks = () if asked.process is None else held.marks_for(self.db, asked.process)
@@ -219,6 +221,36 @@ class SqliteTables:
     def awaited(self, run: int) -> Sequence[int]:
         """The tasks that a run waits for."""
         return [task for (task,) in self.db.execute(AWAITED, (run,)).fetchall()]
+
+    # limits
+
+    def limits(self) -> Limits:
+        """All limits."""
+        return lines.limits(self.db)
+
+    def running(self, places: Collection[Place]) -> Mapping[str, int]:
+        """How many tasks are claimed at places."""
+        return {place.line: lines.running(self.db, place) for place in places}
+
+    def values(self, keys: Collection[Key]) -> Mapping[Key, StoredValue]:
+        """Values by their keys."""
+        return values.load(self.db, keys)
+
+    def heads(self, lines_: Collection[str]) -> Sequence[SegmentRow]:
+        """The rows that are next in lines."""
+        return [row for line in lines_ for row in lines.heads(self.db, line)]
+
+    def has_head(self, line: str, kind: str, queue: str) -> bool:
+        """Return whether a line has a head."""
+        return lines.has_head(self.db, line, kind, queue)
+
+    def in_line(self, line: str, kind: str, queue: str) -> Iterator[SegmentRow]:
+        """Limited rows in their order."""
+        return lines.in_line(self.db, line, kind, queue)
+
+    def lines_headed_by(self, run: int) -> Collection[str]:
+        """The lines that a run heads."""
+        return lines.headed_by(self.db, run)
 
     # editions
 

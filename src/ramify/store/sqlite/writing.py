@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ramify.model.event import Status
+from ramify.model.limit import lines_of
 from ramify.model.mark import Scope
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import pack
@@ -37,6 +38,8 @@ REVIVE = "UPDATE run SET state = ?, reason = ?, ended = NULL WHERE id = ?"
 CONSUME = "UPDATE session SET last = ?, answer = ? WHERE process = ?"
 
 UNGATE = "UPDATE segment INDEXED BY gated SET state = 0 WHERE run = ? AND round <= ? AND state = 1"
+#: Heads of lines were due when their places open, and at no other time.
+UNLIMIT = "UPDATE segment INDEXED BY line SET state = 0, due = NULL, line = NULL WHERE line BETWEEN ? AND ?"
 WAKE = (
     "UPDATE segment INDEXED BY awaiting SET due = NULL, awaits = NULL"
     " WHERE awaits IS NOT NULL AND awaits IN (SELECT value FROM carray(?))"
@@ -51,7 +54,7 @@ HOLDS = (
 #: A row that nobody has touched since a client of this store made it so.
 EXTEND = (
     "UPDATE segment INDEXED BY segment_first SET last = last + 1"
-    " WHERE first = ? AND last = ? AND state IN (0, 1) AND mask IS NULL AND attempt = 0 AND deaths = 0"
+    " WHERE first = ? AND last = ? AND state IN (0, 1, 6) AND mask IS NULL AND attempt = 0 AND deaths = 0"
 )
 
 
@@ -202,9 +205,12 @@ def _write_rows(db: Db, changes: Changes) -> None:
         db.execute("UPDATE segment SET state = ?, rank = ?, owner = ?, token = ? WHERE id = ?", values)
     for row in changes.cut:
         db.execute("UPDATE segment SET first = ?, mask = ? WHERE id = ?", (row.first, pack(row.left), row.id))
+    if changes.lined:
+        lined = ((row.state, row.due, row.line, row.id) for row in changes.lined)
+        db.executemany("UPDATE segment SET state = ?, due = ?, line = ? WHERE id = ?", lined)
     if changes.claimed:
         claimed = ((row.owner, row.token, row.id) for row in changes.claimed)
-        db.executemany("UPDATE segment SET state = 3, owner = ?, token = ? WHERE id = ?", claimed)
+        db.executemany("UPDATE segment SET state = 3, owner = ?, token = ?, line = NULL WHERE id = ?", claimed)
     if changes.segments:
         db.executemany(rows.INSERT_SEGMENT, map(rows.segment_values, changes.segments))
 
@@ -217,8 +223,10 @@ def _write_runs(db: Db, changes: Changes) -> None:
     for run, into, reason in changes.drained:
         values = (RunState.DRAINING.value, into.value, reason, run)
         db.execute("UPDATE run SET state = ?, becomes = ?, reason = ? WHERE id = ?", values)
+    for limit in changes.unlimited:
+        db.execute(UNLIMIT, lines_of(limit))
     for run in changes.gated:
-        db.execute("UPDATE segment SET state = 1 WHERE run = ? AND state = 0", (run,))
+        db.execute("UPDATE segment SET state = 1, line = NULL WHERE run = ? AND state IN (0, 6)", (run,))
     if changes.opened:
         db.executemany("UPDATE run SET round = ? WHERE id = ?", changes.opened)
     if changes.ungated:

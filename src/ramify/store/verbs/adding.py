@@ -212,7 +212,7 @@ def may_extend(tail: TailRow, run: StoredRun, mine: SpanRow, now: int) -> bool:
     span, row = tail
     if not span.published or span.last != mine.first - 1 or mine.shared() != span.shared():
         return False
-    unclaimed = row.state in (SegmentState.READY, SegmentState.GATED) and row.left is None
+    unclaimed = row.state in (SegmentState.READY, SegmentState.GATED, SegmentState.LIMITED) and row.left is None
     untouched = not row.packed_deaths and not row.attempt and row.last == span.last
     young = run.order is Order.DEPTH_FIRST or is_young(row.rank, now, span.priority)
     return unclaimed and untouched and young and row.last - row.first + 1 < MASK_WIDTH

@@ -19,6 +19,7 @@ from ramify.store.rows import SegmentRow
 from ramify.store.tables import Tables
 from ramify.store.verbs.arriving import Arriving, EndedTasks
 from ramify.store.verbs.keys import Keys
+from ramify.store.verbs.lines import refill
 
 #: After all rounds.
 _ALL_ROUNDS = 2**62
@@ -121,12 +122,13 @@ def _move(tables: Tables, moves: Sequence[tuple[RunStanding, Move]], now: int) -
     changes.ungated = [(at.run, at.round if at.order is Order.ROUNDS else _ALL_ROUNDS) for at in opening]
     ended = _end(tables, changes, [at for at, move in moved if isinstance(move, End)])
     answers: list[Advanced] = []
+    headless: set[str] = set()
     for at, move in moved:
         match move:
             case Stay(gated_by):
                 answers.append(_answer(at, now, gated_by=gated_by))
             case Drain(late):
-                answers.append(_drain(tables, changes, at, late))
+                answers.append(_drain(tables, changes, at, late, headless))
             case Open() | Ungate():
                 answers.append(_answer(at, now, moved=True))
             case End():
@@ -135,6 +137,8 @@ def _move(tables: Tables, moves: Sequence[tuple[RunStanding, Move]], now: int) -
                 assert_never(move)
     if any(not isinstance(move, Stay) for _, move in moved):
         tables.write(changes)
+    if headless:
+        refill(tables, tables.limits(), headless, now)
     return tuple(answers)
 
 
@@ -163,13 +167,15 @@ def _end(tables: Tables, changes: Changes, ending: Sequence[RunStanding]) -> dic
     return answers
 
 
-def _drain(tables: Tables, changes: Changes, at: RunStanding, late: str | None) -> Advanced:
+def _drain(tables: Tables, changes: Changes, at: RunStanding, late: str | None, headless: set[str]) -> Advanced:
     into, reason = at.bound_for, tables.runs([at.run])[at.run].reason
     if late is not None:
         into, reason = RunState.FAILED, late
         changes.drained.append(RunDrained(at.run, into, late))
-    states = [SegmentState.READY, SegmentState.GATED, SegmentState.WAITING]
-    sweep(tables, changes, at.run, at.round, tables.rows_of(at.run, states))
+    states = [SegmentState.READY, SegmentState.GATED, SegmentState.WAITING, SegmentState.LIMITED]
+    swept = tables.rows_of(at.run, states)
+    headless.update(row.line for row in swept if row.line is not None)
+    sweep(tables, changes, at.run, at.round, swept)
     if tables.rows_of(at.run, [SegmentState.CLAIMED], limit=1):
         return Advanced(RunState.DRAINING, at.round, moved=True)
     changes.ended.append(RunEnd(at.run, into, reason))

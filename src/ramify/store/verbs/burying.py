@@ -17,6 +17,7 @@ from ramify.model.run import StoredRun
 from ramify.store.changes import Changes
 from ramify.store.rows import SegmentRow
 from ramify.store.tables import Ask, Loaded, Tables
+from ramify.store.verbs.lines import lines_of, refill
 from ramify.store.verbs.staging import put_back
 
 
@@ -38,12 +39,14 @@ def _end(tables: Tables, changes: Changes, loaded: Loaded, death: Death) -> int:
     if loaded.session is None:
         return 0
     changes.has_left = True
+    lines = lines_of(loaded.limits, loaded.held.values())
     for row in loaded.held.values():
         changes.offered_again += row.count
         late = filter(row.covers, death.late)
         changes.marks += (Mark(row.run, Scope.TASK, task, Status.RETRYING) for task in late)
         _offer_again(changes, loaded.runs, row, death)
     tables.write(changes)
+    refill(tables, loaded.limits, lines, changes.now)
     return changes.offered_again
 
 

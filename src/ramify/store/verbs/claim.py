@@ -14,15 +14,21 @@ from itertools import chain, islice, takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ramify.model.claim import Claimed, Rooms, Want
+from ramify.model.lanes import apart
 from ramify.model.process import Stamp, new_token
-from ramify.model.segment import SegmentState, take_head
+from ramify.model.segment import MASK_WIDTH, SegmentState, take_head
 from ramify.store.answers import Answer
 from ramify.store.changes import AskAfter, Changes
 from ramify.store.rows import SegmentRow
 from ramify.store.tables import Ask, Candidates, Loaded, Reported, Tables
+from ramify.store.verbs.lines import Places
 from ramify.store.verbs.stamps import answered
 
+#: The most rows that a claim puts in line.
+MOST_LIMITED = 1_000
 #: The most runs a claim looks at to find the next one with work it can do.
 TURN_WINDOW = 64
 _PLACE = attrgetter("place")
@@ -51,15 +57,17 @@ class Outcome(NamedTuple):
 
 
 def claim(tables: Tables, stamp: Stamp, want: Want, turn: int, now: int) -> Outcome:
-    """Take rows. `turn` is the run that was served first last time. What finds nothing writes nothing."""
+    """Take rows. `turn` is the run that was served first last time. Unless a row is put in line, a claim that finds
+    nothing writes nothing.
+    """
     loaded = tables.load(Ask(now, stamp, want=want))
     if (again := answered(loaded.session, stamp, "claim")) is not None:
         return Outcome(again, after_again(again, want), turn, again=True)
     changes = Changes(stamp.process, stamp.n, now)
-    taken = Claiming(_candidates(loaded), want, changes).take(turn)
+    taken = Claiming(tables, loaded, want, changes).take(turn)
     answer = Answer("claim", tokens=taken.tokens, suspects=taken.suspects, looked=0 if taken.rows else now)
     after = after_taking(taken, want, now)
-    if taken.rows:
+    if taken.rows or changes.puts_in_line:
         changes.answer, changes.after = answer, after
         tables.write(changes)
     return Outcome(answer, after, taken.turn)
@@ -70,11 +78,10 @@ def look(tables: Tables, stamp: Stamp, want: Want, now: int) -> Claimed | None:
     loaded = tables.load(Ask(now, stamp, want=want, looks=True))
     if (again := answered(loaded.session, stamp, "claim")) is not None:
         return claimed(again, want, tables.report(after_again(again, want), now), now)
-    candidates = _candidates(loaded)
-    suspects = Claiming(candidates, want, Changes(stamp.process, stamp.n, now)).find()
+    suspects = Claiming(tables, loaded, want, Changes(stamp.process, stamp.n, now)).find()
     if suspects is None:
         return None
-    return claimed(Answer("claim", suspects=suspects), want, Reported(left=candidates.left()), now)
+    return claimed(Answer("claim", suspects=suspects), want, Reported(left=_candidates(loaded).left()), now)
 
 
 def after_taking(taken: Taken, want: Want, now: int) -> AskAfter:
@@ -127,18 +134,26 @@ def fits(row: SegmentRow, want: Want, rooms: Rooms) -> bool:
 class Claiming:
     """One claim, as a verb of its own or as the end of a commit.
 
-    `fresh` are rows that the commit has made ready, and `let_go` how many tasks of each run it gives back.
+    `fresh` are rows that the commit has made ready, and `let_go` how many tasks of each run it gives back. It has freed
+    `places`.
     """
 
     def __init__(
         self,
-        found: Candidates,
+        tables: Tables,
+        loaded: Loaded,
         want: Want,
         changes: Changes,
         fresh: Iterable[SegmentRow] = (),
         let_go: Counter[int] | None = None,
+        places: Places | None = None,
     ) -> None:
-        self._found, self._want, self._changes = found, want, changes
+        self._tables, self._want, self._changes = tables, want, changes
+        self._found = found = _candidates(loaded)
+        self._places = places or Places(tables, loaded.limits, changes)
+        self._few = dict(want.few)
+        #: How many more rows may be put in line.
+        self._waiting_room = MOST_LIMITED
         more = let_go or Counter[int]()
 
         def room(run: int) -> int | None:
@@ -172,11 +187,15 @@ class Claiming:
         self._fresh = [row for row in self._fresh if not row.is_apart] if fresh_suspects else self._fresh
         suspects = list(islice(merge(found.suspects(self._rooms), fresh_suspects, key=_PLACE), 2))
         if suspects and not found.held and want.limit > 0:
-            return Taken([self._head(suspects[0], want.limit)], len(suspects) > 1, turn)
+            alone = self._head(suspects[0], want.limit)
+            if alone is not None:
+                self._close()
+                return Taken([alone], len(suspects) > 1, turn)
         shared = self._by_turns(turn)
-        taken = [] if shared is None else [self._head(shared, max(1, want.limit // 4))]
-        limit = want.limit - sum(row.count for row in taken)
-        taken += self._by_rank(limit)
+        head = None if shared is None else self._head(shared, max(1, want.limit // 4))
+        taken = [] if head is None else [head]
+        taken += self._by_rank(want.limit - sum(row.count for row in taken))
+        self._close()
         # One that was alone had its turn: who comes now is next.
         turn = taken[0].run if taken else turn
         return Taken(taken, bool(suspects), turn)
@@ -187,13 +206,62 @@ class Claiming:
         if limit < 1:
             return taken
         for row in merge(self._ready(), self._fresh, key=_PLACE) if self._fresh else self._ready():
-            while row.state is SegmentState.READY and self._rooms.of(row.run, limit) > 0:
-                head = self._head(row, limit)
-                taken.append(head)
-                limit -= head.count
-                if limit < 1:
+            behind: SegmentRow | None = row
+            while behind is not None:
+                for head in self._heads(behind, limit):
+                    taken.append(head)
+                    limit -= head.count
+                if limit < 1 or not self._waiting_room:
                     return taken
+                behind = self._behind()
         return taken
+
+    def _heads(self, row: SegmentRow, limit: int) -> Iterator[SegmentRow]:
+        """Claim pieces of a row, as much as may be taken. One of several lanes whose limit is per lane comes apart."""
+        for piece in self._apart(row):
+            while limit > 0 and piece.state is SegmentState.READY and self._rooms.of(piece.run, limit) > 0:
+                head = self._head(piece, limit)
+                if head is None:
+                    break
+                limit -= head.count
+                yield head
+
+    def _apart(self, row: SegmentRow) -> Iterable[SegmentRow]:
+        if row.lane is not None or not self._places.is_per_lane(row):
+            return (row,)
+        if not self._tables.spans([row.span])[row.span].laned:
+            return (row,)
+        changes = self._changes
+        whole = row
+        if row.last - row.first >= MASK_WIDTH:
+            # What is left of a wide row comes apart when a claim meets it.
+            whole = row.split(row.first + MASK_WIDTH)
+            if row.id and row.id not in self._cut:
+                self._cut.add(row.id)
+                changes.cut.append(row)
+            self._touched[row.id] = row
+        elif row.id:
+            changes.dropped.append(row)
+        else:
+            changes.segments.remove(row)
+        lanes = self._tables.lanes_of(whole.first, whole.last)
+        found = apart(whole.tasks, [lanes[task] for task in whole.tasks])
+        pieces = [replace(whole, id=0, lane=lane, first=a, last=z, left=left) for lane, a, z, left in found]
+        changes.segments += pieces
+        whole.state = SegmentState.GARBAGE
+        return pieces
+
+    def _behind(self) -> SegmentRow | None:
+        """The next row of a line whose head was taken, if this claim may take it; else it stays the head."""
+        while (row := self._places.follow()) is not None:
+            if fits(row, self._want, self._rooms):
+                return row
+        return None
+
+    def _close(self) -> None:
+        """Leave a head in each line whose place has room."""
+        while self._places.follow() is not None:
+            pass
 
     def _ready(self) -> Iterator[SegmentRow]:
         """The stored rows, as this claim has left them."""
@@ -231,13 +299,31 @@ class Claiming:
         heads = [row for row in self._fresh if row.run == run][:1]
         return min(heads if stored is None else [stored, *heads], key=_PLACE, default=None)
 
-    def _head(self, row: SegmentRow, limit: int) -> SegmentRow:
-        """Claim as much of the beginning of a row as may be taken; there is room for some of it."""
-        cut, count = take_head(row.first, row.last, row.left, self._rooms.of(row.run, limit))
+    def _head(self, row: SegmentRow, limit: int) -> SegmentRow | None:
+        """Claim as much of the beginning of a row as may be taken; its run has room for some of it. None if a limit of
+        the store has not, or enough of its kind was taken.
+        """
+        places, limit = self._places, self._rooms.of(row.run, limit)
+        is_limited = bool(places.of(row))
+        if is_limited:
+            limit = min(limit, self._few.get(row.kind, limit))
+            if limit < 1:
+                return None
+            limit = places.room(row, limit)
+            if limit < 1:
+                self._waiting_room -= 1
+                self._touched[row.id] = row
+                return None
+        cut, count = take_head(row.first, row.last, row.left, limit)
         self._rooms.take(row.run, count)
         changes = self._changes
+        if is_limited:
+            places.take(row, count)
+            if row.kind in self._few:
+                self._few[row.kind] -= count
         if cut > row.last:
             head = row
+            places.leave(row, row.line)
             if row.id:
                 changes.claimed.append(row)
         else:
@@ -249,4 +335,8 @@ class Claiming:
         if row.id:
             self._touched[row.id] = row
         head.state, head.owner, head.token = SegmentState.CLAIMED, changes.process, new_token()
+        head.line = None
+        if is_limited and head is not row:
+            # A row that must wait now is not met again by the next claim to find that out.
+            places.room(row, 1)
         return head

@@ -34,6 +34,7 @@ from ramify.store.verbs.adding import Adding
 from ramify.store.verbs.arriving import Arriving, EndedTasks
 from ramify.store.verbs.claim import Claiming, Outcome, after_again, after_taking
 from ramify.store.verbs.keys import Keys
+from ramify.store.verbs.lines import Places
 from ramify.store.verbs.opening import Opening, may_open
 from ramify.store.verbs.stamps import answered
 from ramify.store.verbs.values import SwappedValues
@@ -52,16 +53,20 @@ def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | Non
     changes.refused = [(part.token, len(part.tasks)) for part in parts if part.token not in loaded.held]
     guarded, lost = _swapped(_guarded(tables, parts, loaded), loaded, changes)
     answer = Answer("commit", refused=tuple(token for token, _ in changes.refused), lost=lost)
+    places = Places(tables, loaded.limits, changes)
+    places.count(row for row, _ in guarded)
     if guarded:
         changes.is_logged = True
         Commit(tables, loaded, changes).write(guarded)
-    claiming = None if want is None else _claiming(loaded, want, changes, guarded)
+    heads = _free(places, guarded)
+    claiming = None if want is None else _claiming(tables, loaded, want, changes, guarded, heads, places)
     if (halted := overgrown(loaded, changes)) or (want is not None and changes.seq):
         # The rest of the verb goes by what is there then.
         changes.seq = tables.write(changes)
         changes.go_on()
         advancing.halt(tables, halted, now)
-        claiming = None if want is None else _claiming(tables.load(Ask(now, stamp, want=want)), want, changes, ())
+        loaded = tables.load(Ask(now, stamp, want=want))
+        claiming = None if want is None else _claiming(tables, loaded, want, changes, ())
     after = AskAfter()
     if claiming is not None and want is not None:
         taken = claiming.take(turn)
@@ -150,7 +155,27 @@ def is_whole(row: SegmentRow, tasks: Sequence[int]) -> bool:
     return row.left is None and isinstance(tasks, range) and tasks == range(row.first, row.last + 1)
 
 
-def _claiming(loaded: Loaded, want: Want, changes: Changes, guarded: Sequence[tuple[SegmentRow, Part]]) -> Claiming:
+def _free(places: Places, guarded: Sequence[tuple[SegmentRow, Part]]) -> Sequence[SegmentRow]:
+    """Free the places of what the commit gives back; the rows that are next in lines."""
+    if not places.are_any:
+        return ()
+    for row, part in guarded:
+        places.free(row, len(part.ended()) + sum(len(later.tasks) for later in part.later))
+        for later in part.later:
+            if later.closes is not None:
+                places.close(row, later.closes, later.due)
+    return places.freed()
+
+
+def _claiming(
+    tables: Tables,
+    loaded: Loaded,
+    want: Want,
+    changes: Changes,
+    guarded: Sequence[tuple[SegmentRow, Part]],
+    heads: Sequence[SegmentRow] = (),
+    places: Places | None = None,
+) -> Claiming:
     """The claim at the end, which sees what the commit has made ready and given back."""
     found = loaded.candidates
     assert found is not None
@@ -159,10 +184,11 @@ def _claiming(loaded: Loaded, want: Want, changes: Changes, guarded: Sequence[tu
     found.apart -= sum(row.is_apart for row in gone)
     fresh = [row for row in changes.segments if row.state is SegmentState.READY]
     fresh += (row for row in changes.offered if row.state is SegmentState.READY)
+    fresh += heads
     let_go: Counter[int] = Counter()
     for row, part in guarded:
         let_go[row.run] += len(part.ended()) + sum(len(later.tasks) for later in part.later)
-    return Claiming(found, want, changes, fresh, let_go)
+    return Claiming(tables, loaded, want, changes, fresh, let_go, places)
 
 
 def overgrown(loaded: Loaded, changes: Changes) -> list[int]:

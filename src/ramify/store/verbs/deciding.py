@@ -17,6 +17,7 @@ from ramify.store.tables import Tables
 from ramify.store.verbs import advancing
 from ramify.store.verbs.arriving import Arriving, EndedTasks
 from ramify.store.verbs.keys import Keys
+from ramify.store.verbs.lines import lines_of, refill
 
 
 def run_of(tables: Tables, run: int) -> StoredRun:
@@ -43,8 +44,11 @@ def pause(tables: Tables, number: int, said: Said, now: int) -> RunState:
     paused = note(changes, run, What.PAUSED, said)
     if paused is None:
         return run.state
+    limits = tables.limits()
+    lines = tables.lines_headed_by(run.id) if limits else ()
     changes.gated.append(run.id)
     tables.write(changes)
+    refill(tables, limits, lines, now)
     return paused.state
 
 
@@ -85,7 +89,8 @@ def settle(tables: Tables, number: int, ask: Settle, now: int) -> Settled:
         life=lambda: tables.life(ask.task),
         is_marked=lambda mark: mark in tables.marks_of(run.id),
     )
-    changes = Changes(0, 0, now)
+    changes, limits = Changes(0, 0, now), tables.limits()
+    lines = lines_of(limits, rows) if plan.ends else ()
     if plan.mark is not None:
         changes.marks.append(plan.mark)
     if plan.events:
@@ -93,6 +98,7 @@ def settle(tables: Tables, number: int, ask: Settle, now: int) -> Settled:
         _tell(tables, changes, span, rows[0], ask.task, plan)
     if plan.mark is not None or plan.events:
         tables.write(changes)
+        refill(tables, limits, lines, now)
     return plan.answer
 
 

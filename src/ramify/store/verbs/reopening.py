@@ -29,6 +29,7 @@ from ramify.store.rows import SegmentRow, SpanRow, rank, state_for
 from ramify.store.tables import Ask, Tables
 from ramify.store.verbs import advancing, deciding, keys
 from ramify.store.verbs.arriving import Arriving
+from ramify.store.verbs.lines import lines_of, refill
 from ramify.store.verbs.staging import put_back
 from ramify.store.verbs.stamps import answered
 
@@ -46,18 +47,26 @@ def reopen(
         return again.reopened
     run = deciding.run_of(tables, number)
     # The numbers in the log are those of commits.
-    changes = Changes(stamp.process, 0, now)
-    answer = _reopen(tables, changes, run, tasks, settle, said)
+    changes, lines = Changes(stamp.process, 0, now), set[str]()
+    answer = _reopen(tables, changes, run, tasks, settle, said, lines)
     if answer.tasks:
         tables.write(changes)
+        refill(tables, tables.limits(), lines, now)
         advancing.begin(tables, run.id, now)
     tables.write(Changes(stamp.process, stamp.n, now, answer=Answer("reopen", reopened=answer)))
     return answer
 
 
 def _reopen(
-    tables: Tables, changes: Changes, run: StoredRun, tasks: Sequence[int], settle: Mark | None, said: Said
+    tables: Tables,
+    changes: Changes,
+    run: StoredRun,
+    tasks: Sequence[int],
+    settle: Mark | None,
+    said: Said,
+    lines: set[str],
 ) -> Reopened:
+    """Begin new lives. The lines of limits whose place or head goes are added to `lines`."""
     reopening.check(run, tasks)
     if run.state is RunState.DRAINING:
         return Reopened(round=run.round)
@@ -71,8 +80,8 @@ def _reopen(
     superseded = tuple(found.superseded)
     if not found.ended:
         return Reopened((), superseded, run.round, held=found.edition.held)
-    run = _set_back(tables, changes, run, found)
-    replaced = _replace(tables, changes, run, found.edition)
+    run = _set_back(tables, changes, run, found, lines)
+    replaced = _replace(tables, changes, run, found.edition, lines)
     # What a result by hand means to a task is told of those that were named, not of all that follow them.
     named = set() if settle is None else set(tasks)
     told: list[Told] = [(Status.REOPENED, reason_value(said.reason, said.by), found.ended.keys())]
@@ -129,12 +138,14 @@ def _edition(tables: Tables, run: int, makers: Collection[int]) -> Edition:
     return Edition(edition.ranges, min(held, default=None))
 
 
-def _set_back(tables: Tables, changes: Changes, run: StoredRun, found: Reopening) -> StoredRun:
+def _set_back(tables: Tables, changes: Changes, run: StoredRun, found: Reopening, lines: set[str]) -> StoredRun:
     """Let joins wait again, and open a run that had ended; the run as it is then."""
     changes.reset += found.changed.values()
     changes.disowned += found.disowned
     waiting = sorted(found.waiting)
-    for row in tables.covering(waiting):
+    rows = tables.covering(waiting)
+    lines.update(lines_of(tables.limits(), rows))
+    for row in rows:
         # Whoever holds the row of a task that waits once more loses it.
         if row.state is SegmentState.CLAIMED:
             put_back(changes, run, row)
@@ -152,12 +163,14 @@ def _set_back(tables: Tables, changes: Changes, run: StoredRun, found: Reopening
     return run
 
 
-def _replace(tables: Tables, changes: Changes, run: StoredRun, edition: Edition) -> int:
+def _replace(tables: Tables, changes: Changes, run: StoredRun, edition: Edition, lines: set[str]) -> int:
     """End all of an edition as replaced; how many tasks that are."""
     if not edition.ranges:
         return 0
     unfinished: Counter[int] = Counter()
-    for row in tables.rows_over(edition.ranges):
+    rows = tables.rows_over(edition.ranges)
+    lines.update(lines_of(tables.limits(), rows))
+    for row in rows:
         for first, last in edition.over(row.first, row.last):
             unfinished[row.span] += deciding.cut_out(changes, row, first, last)
     pieces = tables.pieces(edition.ranges)

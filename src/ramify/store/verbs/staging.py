@@ -16,6 +16,7 @@ from ramify.store.changes import Changes, Placed
 from ramify.store.rows import SegmentRow, SpanRow, state_for
 from ramify.store.tables import Ask, Tables
 from ramify.store.verbs import adding
+from ramify.store.verbs.lines import lines_of, refill
 from ramify.store.verbs.stamps import answered
 
 
@@ -79,6 +80,7 @@ def release(tables: Tables, stamp: Stamp, token: bytes, now: int) -> bool:
         return again.done
     changes = Changes(stamp.process, stamp.n, now)
     row = loaded.held.get(token)
+    lines = lines_of(loaded.limits, () if row is None else (row,))
     if row is not None:
         put_back(changes, loaded.runs[row.run], row)
         if row.lane is None and loaded.spans[row.span].laned:
@@ -91,6 +93,7 @@ def release(tables: Tables, stamp: Stamp, token: bytes, now: int) -> bool:
             )
     changes.answer = Answer("release", row is not None)
     tables.write(changes)
+    refill(tables, loaded.limits, lines, now)
     return row is not None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ramify.model.limit import LIMITS
 from ramify.model.process import Stamp
 from ramify.model.value import Key, StoredValue, Swap, after_swaps
 from ramify.store.answers import Answer
@@ -29,6 +30,7 @@ class SwappedValues:
             return False
         self._known.update(changed)
         self._changes.values.update(changed)
+        self._changes.unlimited += (name for space, name in changed if space == LIMITS)
         return True
 
 
