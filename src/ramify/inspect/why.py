@@ -84,7 +84,7 @@ def why(store: Store, task: int) -> Why:
             return _waiting(reads, task, run)
         case SegmentState.GATED:
             return _gated(reads, task, run, segment)
-        case SegmentState.READY:
+        case SegmentState.READY | SegmentState.LIMITED:
             return _ready(store, task, run, segment)
         case SegmentState.STAGED | SegmentState.GARBAGE:
             return Why(task, Cause.UNKNOWN, f"its row is {segment.state.name.lower()}: it is not published")

@@ -34,6 +34,8 @@ from ramify.model.value import StoredValue
 LIMITS, OPENINGS = "ramify.limits", "ramify.openings"
 #: Starts that were missed may be caught up on for so long, or this share of the time of a rate if that is less.
 SLACK, SLACK_SHARE = SECOND // 10, 10
+#: The most rows that a claim puts in line.
+MOST_LIMITED = 1_000
 #: The most places that are remembered: there may be one for each lane.
 PLACES_KEPT = 65_536
 #: Who is closed when a task says that a service throttles it: its lane, or the whole limit.

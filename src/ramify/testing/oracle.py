@@ -8,6 +8,7 @@ moment between two verbs:
 * counters say what spans and events say;
 * an ended run has no live row, nobody awaits it, and no row is stuck where nobody will ever move it;
 * joins have arrived as often as they say, and no full one still holds its task back;
+* a line of a limit has a head unless its place is full, and nothing is in a line without a limit;
 * a run that was forgotten has nothing to work on. How far it is gone is not asked.
 
 It does not know what should have been created: whether children exist exactly once is for the test that made them.
@@ -22,6 +23,7 @@ from msgspec.structs import replace
 
 from ramify.model.event import UNTRIED, Event, History, Status, Tally, fold
 from ramify.model.join import Join
+from ramify.model.limit import LIMITS, is_full, read_limits
 from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import LIVE_STATES, MASK_WIDTH, Segment, SegmentState, tasks_in
 from ramify.store.contract import Store
@@ -49,10 +51,29 @@ def check(store: Store) -> list[str]:
     complaints += [f"row {r.id} awaits run {r.awaits}, which has ended" for r in rows if r.awaits in ended]
     dead = {p.id for p in reads.processes() if p.reaped}
     complaints += [complaint for row in rows for complaint in _row(row, dead)]
+    complaints += _lines(reads, rows)
     for run in runs:
         account = _forgotten(by_run[run.id]) if run.state is RunState.FORGOTTEN else _of_run(reads, run, by_run[run.id])
         complaints += [f"run {run.id}: {complaint}" for complaint in account]
     return complaints
+
+
+def _lines(reads: Reads, rows: Sequence[Segment]) -> Iterator[str]:
+    """Check that nobody waits in front of a free place."""
+    limits = read_limits(tuple(value.value for value in reads.values(space=LIMITS, limit=PAGE_LIMIT)))
+    heads = {(row.line, row.kind, row.queue) for row in rows if row.state is SegmentState.READY}
+    for row in rows:
+        if row.line is None:
+            if row.state is SegmentState.LIMITED:
+                yield f"row {row.id} is LIMITED and in no line"
+            continue
+        place = limits.place_of(row.line)
+        if place is None or row.state not in (SegmentState.LIMITED, SegmentState.READY):
+            yield f"row {row.id} is {row.state.name} in line {row.line}, of a limit that does not hold it"
+        elif row.state is SegmentState.LIMITED and (row.line, row.kind, row.queue) not in heads:
+            held = (r for r in rows if r.state is SegmentState.CLAIMED and place.counts(r.kind, r.queue, r.lane))
+            if not is_full(place.limit.numbers, sum(len(r.tasks) for r in held)):
+                yield f"row {row.id} is LIMITED in line {row.line}, which has room and no head"
 
 
 def _of_run(reads: Reads, run: StoredRun, rows: Sequence[Segment]) -> Iterator[str]:

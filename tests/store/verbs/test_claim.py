@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from ramify.model.death import Deaths
 from ramify.model.segment import SegmentState
 from ramify.store.changes import Changes
 from ramify.store.rows import SegmentRow
-from ramify.store.tables import Left
+from ramify.store.tables import Left, Loaded, Tables
 from ramify.store.verbs.claim import Claiming, Taken, fits
 from tests.store.verbs.values import KIND, NOW, PROCESS, a_row
 
@@ -76,9 +77,16 @@ def listed(draw: st.DrawFn) -> Listed:
     return Listed(rows, wanting(draw(st.integers(0, 12))), rooms, held, draw(st.integers(0, held)))
 
 
-def taking(found: Listed, *fresh: SegmentRow, turn: int = 0, **more: Counter[int]) -> tuple[Taken, Changes]:
+def claiming(found: Listed, changes: Changes, *fresh: SegmentRow, let_go: Counter[int] | None = None) -> Claiming:
+    # Without limits a claim asks the tables for nothing but these candidates.
+    return Claiming(cast(Tables, None), Loaded(candidates=found), found.want, changes, fresh, let_go)
+
+
+def taking(
+    found: Listed, *fresh: SegmentRow, turn: int = 0, let_go: Counter[int] | None = None
+) -> tuple[Taken, Changes]:
     changes = Changes(PROCESS, 1, NOW)
-    return Claiming(found, found.want, changes, fresh, **more).take(turn), changes
+    return claiming(found, changes, *fresh, let_go=let_go).take(turn), changes
 
 
 @given(found=listed(), turn=st.integers(0, 3))
@@ -98,7 +106,7 @@ def test_every_task_stays_set_in_exactly_one_row(found: Listed, turn: int) -> No
 @given(found=listed(), turn=st.integers(0, 3))
 def test_as_much_is_taken_as_may_be_and_no_more(found: Listed, turn: int) -> None:
     taken, _ = taking(found, turn=turn)
-    assert (Claiming(found, found.want, Changes(PROCESS, 1, NOW)).find() is None) == bool(taken.rows)
+    assert (claiming(found, Changes(PROCESS, 1, NOW)).find() is None) == bool(taken.rows)
     suspects = list(found.suspects(Rooms(found.room)))
     if found.apart or (suspects and not found.held):
         assert [row.is_apart for row in taken.rows] == [True] * (not found.apart and found.want.limit > 0)

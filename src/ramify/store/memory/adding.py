@@ -203,7 +203,7 @@ def extend_tail(tables: MemoryTables, run: RunRow, tasks: NewTasks, round: int, 
 
 
 def _may_grow(run: RunRow, row: MemorySegment, priority: int, now: int) -> bool:
-    unclaimed = row.state in (SegmentState.READY, SegmentState.GATED) and row.left is None
+    unclaimed = row.state in (SegmentState.READY, SegmentState.GATED, SegmentState.LIMITED) and row.left is None
     untouched = not row.deaths.count and not row.attempt and row.last == row.span.last
     young = run.new.order is Order.DEPTH_FIRST or is_young(row.rank, now, priority)
     return unclaimed and untouched and young and row.last - row.first + 1 < MASK_WIDTH

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import msgspec
 
@@ -10,12 +11,14 @@ from ramify.model.arrivals import Standing
 from ramify.model.claim import Claim, Claimed, Details, Rooms, Want, within_bounds
 from ramify.model.event import History, Status, fold
 from ramify.model.join import SMALL
+from ramify.model.lanes import apart
+from ramify.model.limit import MOST_LIMITED
 from ramify.model.mark import Mark, Scope
 from ramify.model.policy import PARKED, SECOND
 from ramify.model.process import new_token
 from ramify.model.run import RunState, seconds_left
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, take_head, tasks_in
-from ramify.store.memory import joins
+from ramify.store.memory import joins, lines
 from ramify.store.memory.tables import MemorySegment, MemoryTables
 
 
@@ -43,6 +46,7 @@ def _next_due(tables: MemoryTables, want: Want, now: int) -> float | None:
 
 def _take(tables: MemoryTables, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
     held, rooms = tables.held_by(process), Rooms(lambda run: _room(tables, run))
+    taking = Taking(tables, process, want, rooms, now)
     open_to = (row for row in tables.segments.values() if _fits(row, want, now) and rooms.of(row.run, 1))
     fitting = sorted(open_to, key=lambda row: (row.rank, row.id))
     suspects = [row for row in fitting if row.deaths.apart]
@@ -50,11 +54,11 @@ def _take(tables: MemoryTables, process: int, want: Want, turn: int, now: int) -
     if any(row.deaths.apart for row in held):
         return Claimed(ready=_left(rows, rooms), now=now), turn
     if suspects and not held and want.limit > 0:
-        taken, _ = _stamp_rows(tables, process, suspects[:1], want.limit, rooms, at_most=1)
-        return _answer(tables, taken, len(suspects) > 1, _left(rows, rooms), now), turn
-    taken, turn = _by_turns(tables, process, rows, want.limit, turn, rooms)
-    done = sum(row.count for row in taken)
-    by_rank, _ = _stamp_rows(tables, process, rows, want.limit - done, rooms)
+        taken = list(islice(taking.heads(suspects[0], want.limit), 1))
+        if taken:
+            return _answer(tables, taken, len(suspects) > 1, _left(rows, rooms), now), turn
+    taken, turn = _by_turns(taking, rows, want.limit, turn)
+    by_rank = taking.by_rank(rows, want.limit - sum(row.count for row in taken))
     if not taken and by_rank:
         # It was alone, so this was its turn: who comes now is next.
         turn = by_rank[0].run
@@ -88,41 +92,113 @@ def _fits(row: MemorySegment, want: Want, now: int) -> bool:
     )
 
 
-def _by_turns(
-    tables: MemoryTables, process: int, rows: list[MemorySegment], limit: int, turn: int, rooms: Rooms
-) -> tuple[list[MemorySegment], int]:
+def _by_turns(taking: Taking, rows: list[MemorySegment], limit: int, turn: int) -> tuple[list[MemorySegment], int]:
     """The fair share: a quarter of the claim from the next run that has work, so that none waits behind a long one."""
     runs = sorted({row.run for row in rows})
     if len(runs) < 2 or limit < 1:
         return [], turn
-    turn = next((run for run in runs if run > turn), runs[0])
-    best = next(row for row in rows if row.run == turn)
-    taken, _ = _stamp_rows(tables, process, [best], max(1, limit // 4), rooms, at_most=1)
-    return taken, turn
+    next_turn = next((run for run in runs if run > turn), runs[0])
+    best = next(row for row in rows if row.run == next_turn)
+    taken = list(islice(taking.heads(best, max(1, limit // 4)), 1))
+    return taken, next_turn if taken else turn
 
 
-def _stamp_rows(
-    tables: MemoryTables,
-    process: int,
-    rows: Iterable[MemorySegment],
-    limit: int,
-    rooms: Rooms,
-    at_most: int | None = None,
-) -> tuple[list[MemorySegment], int]:
-    """Claim from `rows` in order, splitting the head off what is too large; the claimed rows and the rest."""
-    taken: list[MemorySegment] = []
-    for row in rows:
-        while row.state is SegmentState.READY and (at_most is None or len(taken) < at_most):
-            if not (room := rooms.of(row.run, limit)):
-                break
-            cut, count = take_head(row.first, row.last, row.left, room)
-            rooms.take(row.run, count)
-            head = row if cut > row.last else split(tables, row, cut)
-            head.state, head.owner, head.token = SegmentState.CLAIMED, process, new_token()
-            tables.tokens[head.token] = head
-            taken.append(head)
-            limit -= count
-    return taken, limit
+class Taking:
+    """A claim that takes rows, and puts those in line that a limit holds back."""
+
+    def __init__(self, tables: MemoryTables, process: int, want: Want, rooms: Rooms, now: int) -> None:
+        self._tables, self._process, self._want, self._rooms, self._now = tables, process, want, rooms, now
+        self._few = dict(want.few)
+        self._headless: list[lines.Group] = []
+        self._waiting_room = MOST_LIMITED
+
+    def by_rank(self, rows: Iterable[MemorySegment], limit: int) -> list[MemorySegment]:
+        """Claim from rows in their order; behind the head of a line that was taken, the rest of that line."""
+        taken: list[MemorySegment] = []
+        for row in rows if limit > 0 else ():
+            behind: MemorySegment | None = row
+            while behind is not None:
+                for head in self.heads(behind, limit):
+                    taken.append(head)
+                    limit -= head.count
+                if limit < 1 or self._waiting_room < 1:
+                    return taken
+                behind = self._behind()
+        return taken
+
+    def heads(self, row: MemorySegment, limit: int) -> Iterator[MemorySegment]:
+        """Claim pieces of a row, as much as may be taken, splitting the head off what is too large."""
+        for piece in self._apart(row):
+            while limit > 0 and piece.state is SegmentState.READY and self._rooms.of(piece.run, limit) > 0:
+                head = self._head(piece, limit)
+                if head is None:
+                    break
+                limit -= head.count
+                yield head
+
+    def _head(self, row: MemorySegment, limit: int) -> MemorySegment | None:
+        tables, now, line = self._tables, self._now, row.line
+        room = self._rooms.of(row.run, limit)
+        is_limited = bool(lines.places(tables, row))
+        if is_limited:
+            room = min(room, self._few.get(row.span.kind, room))
+            if room < 1:
+                return None
+            room = lines.room(tables, row, room, now)
+            if line is not None and row.line != line:
+                self._lost(line, row)
+            if room < 1:
+                self._waiting_room -= 1
+                return None
+        cut, count = take_head(row.first, row.last, row.left, room)
+        self._rooms.take(row.run, count)
+        head = row if cut > row.last else split(tables, row, cut)
+        head.state, head.owner, head.token, head.line = SegmentState.CLAIMED, self._process, new_token(), None
+        tables.tokens[head.token] = head
+        if is_limited:
+            lines.take(tables, head, count, now)
+            if row.span.kind in self._few:
+                self._few[row.span.kind] -= count
+        if line is not None and head is row:
+            self._lost(line, row)
+        if is_limited and head is not row:
+            # A row that must wait now is not met again by the next claim to find that out.
+            lines.room(tables, row, 1, now)
+            if line is not None and row.line != line:
+                self._lost(line, row)
+        return head
+
+    def _lost(self, line: str, row: MemorySegment) -> None:
+        """A line lost its head."""
+        group = line, row.span.kind, row.span.queue
+        if group in self._headless:
+            return
+        self._headless.append(group)
+
+    def _behind(self) -> MemorySegment | None:
+        """The next row of a line whose head was taken, if this claim may take it; else it stays the head."""
+        while self._headless:
+            row = lines.next_head(self._tables, self._headless.pop(0), self._now)
+            if row is not None and row.due is None and self._fits(row):
+                return row
+        return None
+
+    def _fits(self, row: MemorySegment) -> bool:
+        return _fits(row, self._want, self._now) and self._rooms.of(row.run, 1) > 0
+
+    def _apart(self, row: MemorySegment) -> Iterable[MemorySegment]:
+        """Rows of one lane each in the place of one that has several, where a limit is per lane."""
+        tables, span = self._tables, row.span
+        if row.lane is not None or not span.lanes or not tables.limits.is_per_lane(span.kind, span.queue):
+            return (row,)
+        if row.last - row.first >= MASK_WIDTH:
+            row = split(tables, row, row.first + MASK_WIDTH)
+        lanes = lanes_of(row) or []
+        tables.drop_segment(row)
+        return [
+            tables.copy_segment(row, lane=lane, first=first, last=last, left=left)
+            for lane, first, last, left in apart(tasks_in(row.first, row.last, row.left), lanes)
+        ]
 
 
 def split(tables: MemoryTables, row: MemorySegment, cut: int) -> MemorySegment:
@@ -161,6 +237,7 @@ def _claim(tables: MemoryTables, row: MemorySegment) -> Claim:
         marks=_marked(tables, span.run, tasks),
         deaths=row.deaths,
         awaited=span.awaited or span.join is not None,
+        limited=bool(lines.places(tables, row)),
         lanes=lanes_of(row) if row.lane is None else None,
     )
 

@@ -21,7 +21,7 @@ from ramify.model.mark import Scope
 from ramify.model.process import Stamp
 from ramify.model.segment import SegmentState, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
-from ramify.store.memory import adding, claims, context, entries, joins, keys
+from ramify.store.memory import adding, claims, context, entries, joins, keys, lines
 from ramify.store.memory.tables import MemorySegment, MemorySpan, MemoryTables
 from ramify.store.reads import Refusal
 
@@ -107,6 +107,7 @@ def _apply(
         arrivals += adding.publish(tables, run, adding.staged(tables, first, part.token), process, now)
     ended = part.ended()
     arrivals += arrivals_of(tables, row, [task for task in ended if task not in part.heirs])
+    lines.close(tables, row, part, now)
     _shrink(tables, row, part, ended, highest)
     return arrivals
 

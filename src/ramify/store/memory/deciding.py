@@ -36,8 +36,8 @@ def pause(tables: MemoryTables, run: RunRow, said: Said, now: int) -> RunState:
     """Put every claimable row of the run behind the gate."""
     if note(tables, run, What.PAUSED, said, now):
         for row in runs.live(tables, run.new.id):
-            if row.state is SegmentState.READY:
-                row.state = SegmentState.GATED
+            if row.state in (SegmentState.READY, SegmentState.LIMITED):
+                row.state, row.line = SegmentState.GATED, None
     return run.state
 
 

@@ -15,7 +15,7 @@ from ramify.model.forgetting import NEVER, Forgot, Piece, Reader, Removal
 from ramify.model.key import Hold, digest
 from ramify.model.policy import SECOND
 from ramify.model.run import RunState
-from ramify.model.segment import SegmentState, stretches
+from ramify.model.segment import LIVE_STATES, stretches
 from ramify.store.contract import SESSION_SECONDS
 from ramify.store.memory import context, deciding, joins, keys
 from ramify.store.memory.runs import as_run
@@ -175,7 +175,7 @@ def _forget_tasks(tables: MemoryTables, run: RunRow, removal: Removal, tasks: ra
         ended |= forgetting.settled(removal, tables.spans[piece.span].kind, _ended(tables, piece), latest)
     if not ended:
         return Forgot(0, more, found[-1].last)
-    live = [row for row in tables.segments.values() if row.run == run.new.id and row.state <= SegmentState.CLAIMED]
+    live = [row for row in tables.segments.values() if row.run == run.new.id and row.state in LIVE_STATES]
     chosen = forgetting.chosen(
         ended,
         endless=run.new.endless,

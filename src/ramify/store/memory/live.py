@@ -16,7 +16,7 @@ def segment_of(r: MemorySegment) -> Segment:
     """A row as a value."""
     return Segment(
         r.id, r.run, r.round, r.span.kind, r.span.queue, r.lane, r.first, r.last, r.left, r.rank, r.due,
-        r.attempt, r.deaths, r.owner, SegmentState(r.state), r.awaits,
+        r.attempt, r.deaths, r.owner, SegmentState(r.state), r.awaits, r.line,
     )  # fmt: skip
 
 

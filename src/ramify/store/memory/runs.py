@@ -13,12 +13,12 @@ from ramify.model.awaiting import AwaitingQuestions, awaits_others
 from ramify.model.event import Status, Tally
 from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungate, next_move
 from ramify.model.run import Advanced, NewRun, RunState, StoredRun, ends_as, seconds_left, stalled, too_many
-from ramify.model.segment import SegmentState, tasks_in
+from ramify.model.segment import LIVE_STATES, SegmentState, tasks_in
 from ramify.store.memory import joins, keys
 from ramify.store.memory.tables import MemorySegment, MemoryTables, RunRow
 from ramify.store.reads import Sweep
 
-WORKING = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED)
+WORKING = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED, SegmentState.LIMITED)
 
 
 def create(tables: MemoryTables, new: NewRun, since: int, now: int) -> RunRow:
@@ -46,7 +46,7 @@ def as_run(row: RunRow) -> StoredRun:
 
 def live(tables: MemoryTables, run: int) -> list[MemorySegment]:
     """All live rows of a run."""
-    return [row for row in tables.segments.values() if row.run == run and row.state <= SegmentState.CLAIMED]
+    return [row for row in tables.segments.values() if row.run == run and row.state in LIVE_STATES]
 
 
 def begin(tables: MemoryTables, run: RunRow, now: int) -> None:
@@ -61,7 +61,7 @@ def movable(tables: MemoryTables, limit: int, now: int) -> tuple[tuple[int, int]
         number: [] for number, run in sorted(tables.runs.items()) if run.ended is None
     }
     for row in tables.segments.values():
-        if row.state <= SegmentState.CLAIMED and row.run in rows:
+        if row.state in LIVE_STATES and row.run in rows:
             rows[row.run].append(row)
     moves = ((tables.run(number), _next(tables, tables.run(number), some, now)) for number, some in rows.items())
     return tuple(islice(((run.new.id, run.round) for run, move in moves if not isinstance(move, Stay)), limit))

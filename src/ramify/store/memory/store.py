@@ -39,6 +39,7 @@ from ramify.store.memory import (
     deciding,
     entries,
     forgetting,
+    lines,
     processes,
     reopening,
     runs,
@@ -122,7 +123,7 @@ class MemoryStore:
         """End a session without blame."""
         with self._tables.lock:
             processes.end(self._tables, process, self.now(), NOBODYS_FAULT)
-            self._tables.wake()
+            self._changed()
 
     def beat(self, process: int) -> Beat:
         """Say "alive"."""
@@ -153,14 +154,14 @@ class MemoryStore:
         """Mark a process as dead, and offer its claims again."""
         with self._tables.lock:
             tasks = processes.bury(self._tables, process, self.now(), death)
-            self._tables.wake()
+            self._changed()
             return tasks
 
     def reap(self, process: int, dead_after: float) -> Reap:
         """Bury the dead."""
         with self._tables.lock:
             answer = processes.reap(self._tables, process, dead_after, self.now(), self._clock.monotonic())
-            self._tables.wake()
+            self._changed()
             return answer
 
     def reserve(self, count: int) -> int:
@@ -200,8 +201,10 @@ class MemoryStore:
             again = self._tables.consumed(stamp)
             if again is not None:
                 return _same(again.answer, Claimed)
+            before = lines.waiting(self._tables)
             claimed, self._turn = claims.take(self._tables, stamp.process, want, self._turn, self.now())
-            if claimed.claims:
+            lines.refill(self._tables, self.now())
+            if claimed.claims or before != lines.waiting(self._tables):
                 self._tables.consume(stamp, claimed)
             return claimed
 
@@ -243,13 +246,14 @@ class MemoryStore:
             before = runs.bounded(self._tables)
             commits.apply(self._tables, stamp, applied, now)
             runs.hold_to_caps(self._tables, before, now)
+            lines.refill(self._tables, now)
             claimed = Claimed()
             if then_claim is not None:
                 claimed, self._turn = claims.take(self._tables, stamp.process, then_claim, self._turn, now)
             marks = claims.marks_for(self._tables, stamp.process)
             answer = Committed(seq, tuple(p.token for p in refused), lost, marks, claimed, now)
             self._tables.consume(stamp, answer)
-            self._tables.wake()
+            self._changed()
             return answer
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
@@ -263,7 +267,7 @@ class MemoryStore:
                 commits.put_back(self._tables, row)
                 commits.come_apart(self._tables, row)
             self._tables.consume(stamp, Released(row is not None))
-            self._tables.wake()
+            self._changed()
             return row is not None
 
     def swap(self, stamp: Stamp, swaps: Sequence[Swap]) -> bool:
@@ -275,7 +279,7 @@ class MemoryStore:
                 return _same(again.answer, Swapped).done
             done = values.swap(self._tables, swaps, self.now())
             self._tables.consume(stamp, Swapped(done))
-            self._tables.wake()
+            self._changed()
             return done
 
     def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
@@ -290,8 +294,13 @@ class MemoryStore:
                 self._tables.run(run)
             answers = tuple(self._advance(run, round) for run, round in asked)
             if any(answer.moved for answer in answers):
-                self._tables.wake()
+                self._changed()
             return answers
+
+    def _changed(self) -> None:
+        """Give lines their heads, and tell who waits."""
+        lines.refill(self._tables, self.now())
+        self._tables.wake()
 
     def _advance(self, run: int, round: int) -> Advanced:
         return runs.advance(self._tables, self._tables.run(run), round, self.now())
@@ -311,7 +320,7 @@ class MemoryStore:
             return self._settle(run, Settle(task, said, below=below))
         with self._tables.lock:
             answer = deciding.cancel(self._tables, self._tables.run(run), said, into, self.now())
-            self._tables.wake()
+            self._changed()
             return answer
 
     def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
@@ -321,21 +330,21 @@ class MemoryStore:
     def _settle(self, run: int, ask: Settle) -> Settled:
         with self._tables.lock:
             answer = deciding.settle(self._tables, self._tables.run(run), ask, self.now())
-            self._tables.wake()
+            self._changed()
             return answer
 
     def pause(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant no further claims."""
         with self._tables.lock:
             state = deciding.pause(self._tables, self._tables.run(run), said, self.now())
-            self._tables.wake()
+            self._changed()
             return state
 
     def resume(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant claims again."""
         with self._tables.lock:
             state = deciding.resume(self._tables, self._tables.run(run), said, self.now())
-            self._tables.wake()
+            self._changed()
             return state
 
     def reopen(
@@ -362,7 +371,7 @@ class MemoryStore:
                 deciding.keep(self._tables, row, decided)
                 runs.begin(self._tables, row, now)
             self._tables.consume(stamp, answer)
-            self._tables.wake()
+            self._changed()
             return answer
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:

@@ -21,11 +21,12 @@ from ramify.model.death import NO_DEATHS, Death, Deaths
 from ramify.model.decision import Decision, Said
 from ramify.model.event import Event, Status, Tally
 from ramify.model.key import Hold
+from ramify.model.limit import NO_LIMITS, Limits
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import NewProcess, Stamp, counter_slot
 from ramify.model.run import NewRun, Order, RunState
-from ramify.model.segment import SegmentState
+from ramify.model.segment import LIVE_STATES, SegmentState
 from ramify.model.task import Row
 from ramify.model.value import Key, StoredValue
 from ramify.store.reads import CommitRow, Refusal, RunDecision, Sweep
@@ -107,7 +108,7 @@ class MemorySpan:
 class MemorySegment:
     """A live row. `attempt` is the highest event number among its tasks: 0 means none of them was ever tried.
 
-    It is due at `due`, or at the end of the run that it `awaits`.
+    It is due at `due`, or at the end of the run that it `awaits`. It waits in the `line` of a limit, or is its head.
     """
 
     id: int
@@ -125,6 +126,7 @@ class MemorySegment:
     owner: int | None = None
     token: bytes | None = None
     awaits: int | None = None
+    line: str | None = None
 
     @property
     def run(self) -> int:
@@ -205,6 +207,8 @@ class MemoryTables:
     #: By run and name.
     context: dict[int, dict[str, ContextValue]] = field(default_factory=lambda: defaultdict(dict))
     values: dict[Key, StoredValue] = field(default_factory=dict)
+    #: Those of them that are limits.
+    limits: Limits = NO_LIMITS
     refusals: list[Refusal] = field(default_factory=list)
     lines: list[StoredLine] = field(default_factory=list)
     next_line: int = 1
@@ -306,7 +310,7 @@ class MemoryTables:
 
     def covering(self, task: int) -> MemorySegment | None:
         """The live row in whose mask `task` is set."""
-        live = (row for row in self.segments.values() if row.state <= SegmentState.CLAIMED)
+        live = (row for row in self.segments.values() if row.state in LIVE_STATES)
         return next((row for row in live if row.covers(task)), None)
 
     def held_by(self, process: int) -> list[MemorySegment]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ramify.model.commit import Part
+from ramify.model.limit import LIMITS
 from ramify.model.value import Swap
+from ramify.store.memory import lines
 from ramify.store.memory.tables import MemoryTables
 
 
@@ -24,6 +26,8 @@ def swap(tables: MemoryTables, swaps: Sequence[Swap], now: int) -> bool:
             tables.values.pop(each.key, None)
         else:
             tables.values[each.key] = made
+        if each.space == LIMITS:
+            lines.change(tables, each.name)
     return True
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ramify.model.claim import Claimed, Rooms, Want
 from ramify.model.lanes import apart
+from ramify.model.limit import MOST_LIMITED
 from ramify.model.process import Stamp, new_token
 from ramify.model.segment import MASK_WIDTH, SegmentState, take_head
 from ramify.store.answers import Answer
@@ -27,8 +28,6 @@ from ramify.store.tables import Ask, Candidates, Loaded, Reported, Tables
 from ramify.store.verbs.lines import Places
 from ramify.store.verbs.stamps import answered
 
-#: The most rows that a claim puts in line.
-MOST_LIMITED = 1_000
 #: The most runs a claim looks at to find the next one with work it can do.
 TURN_WINDOW = 64
 _PLACE = attrgetter("place")
@@ -187,12 +186,12 @@ class Claiming:
         self._fresh = [row for row in self._fresh if not row.is_apart] if fresh_suspects else self._fresh
         suspects = list(islice(merge(found.suspects(self._rooms), fresh_suspects, key=_PLACE), 2))
         if suspects and not found.held and want.limit > 0:
-            alone = self._head(suspects[0], want.limit)
+            alone = next(self._heads(suspects[0], want.limit), None)
             if alone is not None:
                 self._close()
                 return Taken([alone], len(suspects) > 1, turn)
         shared = self._by_turns(turn)
-        head = None if shared is None else self._head(shared, max(1, want.limit // 4))
+        head = None if shared is None else next(self._heads(shared, max(1, want.limit // 4)), None)
         taken = [] if head is None else [head]
         taken += self._by_rank(want.limit - sum(row.count for row in taken))
         self._close()
@@ -211,7 +210,7 @@ class Claiming:
                 for head in self._heads(behind, limit):
                     taken.append(head)
                     limit -= head.count
-                if limit < 1 or not self._waiting_room:
+                if limit < 1 or self._waiting_room < 1:
                     return taken
                 behind = self._behind()
         return taken

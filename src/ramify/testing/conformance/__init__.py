@@ -50,6 +50,7 @@ FILES = (
     "advance",
     "movable",
     "bounds",
+    "limits",
     "cancel",
     "cancel_tasks",
     "settle",

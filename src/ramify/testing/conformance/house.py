@@ -7,14 +7,14 @@ promises nothing of its own, and a case that is about a verb calls that verb by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from msgspec import structs
 
 from ramify.model.addition import Addition
-from ramify.model.claim import Claim, Claimed, Details, Want
+from ramify.model.claim import NO_BOUNDS, Claim, Claimed, Details, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
 from ramify.model.event import Event, Status
@@ -45,6 +45,7 @@ def want(
     queues: Iterable[str] | None = None,
     runs: Iterable[int] | None = None,
     busy_lanes: Iterable[str] = (),
+    few: Mapping[str, int] = NO_BOUNDS,
 ) -> Want:
     """A `Want` that names only what matters to the case."""
     return Want(
@@ -53,6 +54,7 @@ def want(
         None if queues is None else frozenset(queues),
         None if runs is None else frozenset(runs),
         frozenset(busy_lanes),
+        few,
     )
 
 
