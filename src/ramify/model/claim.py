@@ -87,7 +87,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
     A task named in `marks` must be committed as the mark says without calling its handler. `awaited` when somebody may
     wait for the tasks of this row. `lanes` is one lane each, for a row of several lanes. `limited` when a limit of the
-    store covers it: then each of its tasks takes a place, whether or not it runs.
+    store covers it: then each of its tasks takes a place, whether or not it runs. Like marks, it is that of the moment.
     """
 
     token: bytes

@@ -13,8 +13,8 @@ the verb's own transaction: delivered again, the last one answers as it did the 
 what is left to take, which are those of the moment), and an older one raises `StaleStamp`. So an unknown outcome is
 never decided from a read; it is sent again.
 
-*A claim that finds nothing writes nothing*, not even its stamp, so that idle processes cost no disk and wake nobody.
-Sent again it simply tries again. That is safe: nothing was granted, so there is nothing a lost answer could strand;
+*A claim that finds nothing writes nothing* but rows that it puts in line (below), and not even its stamp, so that idle
+processes cost no disk and wake nobody. Sent again it simply tries again. That is safe: nothing was granted, so there is nothing a lost answer could strand;
 whatever a later try grants is remembered under the stamp as ever; and the next stamp that is consumed makes this one
 stale. It rests on a verb being over when its call returns or raises. A store whose verbs may still be carried out
 after the caller gave them up must use the stamp up all the same.
@@ -27,6 +27,11 @@ before it sets: `advance` the rounds, `pause`, `resume` and the cancel of a run 
 *One path writes ends.* Only `commit` under a valid token ends a task, and with the end it always writes the arrivals
 at joins, the release of keys and the counters, in the same transaction. Reaper and canceller leave marks. (To settle a
 task that nobody holds is a claim and a commit in one; the sweep of a cancelled run writes one range for many ends.)
+
+*Limits hold for all processes together.* They are values in a space of their own (`ramify.model.limit`), so `swap`
+changes them. A claim takes nothing beyond one, and puts what must wait in line, out of the way of later claims. Each
+verb that makes room, or takes the head of a line away, readies the next in the same transaction, so that no place stays
+free while somebody waits for it.
 
 *The live row is the truth.* Every published unfinished task is set in exactly one live segment, and no finished one in
 any. Nothing enters the log except under a segment.
@@ -232,8 +237,9 @@ class Store(Protocol):
         Order: a quarter (at least one row) by turns over the runs that have work, the rest by rank, then by age.
         A row that must run apart is given only to a process that holds nothing, and that process gets nothing else
         while it holds it. Of a run with `max_running`, no more than that many tasks are claimed at a time by all
-        processes together. Sent again with the same stamp it returns the same claims, or tries again if there were
-        none. A crash right after it leaves claims that the reaper offers again.
+        processes together; of kinds and queues under a limit, no more than have room, and `want.few` at most; a row of
+        several lanes whose limit is per lane comes apart. Sent again with the same stamp it returns the same claims, or
+        tries again if there were none. A crash right after it leaves claims that the reaper offers again.
 
         A claim that finds nothing and leaves nothing answers `next_due`: the seconds until the next row becomes due
         that the same want could take, so that a resting process wakes up for rows that others added. The answer may

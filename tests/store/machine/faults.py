@@ -177,7 +177,7 @@ class FaultMachine(WorkMachine):
 def _of_now(claim: Claim) -> dict[str, Any]:
     """What may have changed since a claim was granted, made the same: marks, and how many events there are."""
     tried = {task: replace(each, events=0) for task, each in claim.history.items()}
-    return {"marks": None, "history": {task: each for task, each in tried.items() if each != UNTRIED}}
+    return {"marks": None, "limited": None, "history": {task: each for task, each in tried.items() if each != UNTRIED}}
 
 
 def _undated(answer: Any) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ramify.model.commit import Committed, Later, Part
 from ramify.model.context import SetValue
 from ramify.model.event import UNREPORTED, Status
+from ramify.model.limit import Closes
 from ramify.model.outcome import Failure
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Worker
@@ -16,6 +17,7 @@ from tests.store.machine.workshop import Work, Workshop
 OUTCOMES = tuple(status for status in Status if status not in UNREPORTED)
 NAMES = ("a", "ü \U0001f600")
 NO_RUN = 2**40
+CLOSES: tuple[Closes, ...] = ("lane", "limit")
 VALUES = (None, b"1", b"", Failure("Trouble", "no luck").encode(), b"\0\xff")
 
 
@@ -80,7 +82,11 @@ def _later(choose: Choices, scene: Scene, shop: Workshop, waiting: list[int]) ->
     moved = choose.some(waiting)
     cut = choose.number(0, len(moved))
     awaited = (None, *(run.id for run in scene.runs()), NO_RUN)
-    return [Later(tasks, shop.later(choose), choose.one(awaited)) for tasks in (moved[:cut], moved[cut:]) if tasks]
+    return [
+        Later(tasks, shop.later(choose), choose.one(awaited), choose.one(CLOSES) if choose.chance(4) else None)
+        for tasks in (moved[:cut], moved[cut:])
+        if tasks
+    ]
 
 
 def _following(

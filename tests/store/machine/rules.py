@@ -19,7 +19,7 @@ from msgspec import structs
 
 from ramify.errors import RunEnded
 from ramify.model.addition import Addition
-from ramify.model.claim import Want
+from ramify.model.claim import NO_BOUNDS, Want
 from ramify.model.commit import Part
 from ramify.model.decision import Said
 from ramify.model.event import Status
@@ -121,6 +121,7 @@ class WorkMachine(RuleBasedStateMachine):
         yield 2, self.finish_all_it_holds, holds
         yield 4, self.commit_with_swaps, holds
         yield 2, self.swap, workers
+        yield 2, self.limit, workers
         yield 2, self.finish_a_run, open_runs
         yield 12, self.stage, holds
         yield 2, self.release, holds
@@ -347,7 +348,8 @@ class WorkMachine(RuleBasedStateMachine):
 
     def _want(self, choose: Choices) -> Want:
         if not choose.chance(3):
-            return structs.replace(EVERYTHING, limit=choose.one((100, 1, 2, 5)))
+            few = {kind: choose.number(0, 2) for kind in choose.some(KINDS)} if choose.chance(3) else NO_BOUNDS
+            return structs.replace(EVERYTHING, limit=choose.one((100, 1, 2, 5)), few=few)
         runs = choose.some([run.id for run in self.scene.runs()], least=1)
         return Want(
             frozenset(choose.some(KINDS, least=1)),
@@ -398,6 +400,12 @@ class WorkMachine(RuleBasedStateMachine):
     def swap(self, choose: Choices) -> None:
         worker = self._worker(choose)
         worker.send("swap", self.shop.swaps(choose), lost=choose.chance(4))
+
+    def limit(self, choose: Choices) -> None:
+        """A limit begins, changes or ends."""
+        worker = self._worker(choose)
+        self.seen["limits"] += 1
+        worker.send("swap", [self.shop.limit(choose)], lost=choose.chance(4))
 
     def expand(self, choose: Choices) -> None:
         """A task that another one waits for is done at once, if it can be had, and hands on to an edition."""

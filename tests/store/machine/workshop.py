@@ -14,6 +14,7 @@ from msgspec import structs
 from ramify.model.addition import Addition
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
+from ramify.model.limit import LIMITS, Limit, Numbers, Pace, StoredLimit, write_limit
 from ramify.model.policy import SECOND
 from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
@@ -117,6 +118,19 @@ class Workshop:
             if seen is not None and choose.chance(4):
                 swaps[-1] = Swap("quota", name, seen, 0)
         return swaps
+
+    def limit(self, choose: Choices) -> Swap:
+        """One of three limits: of a kind or two, per lane or of a queue, by number or by rate; or its end."""
+        name = choose.one(("api", "host", "slow"))
+        kinds = choose.some(KINDS, least=1) if name != "slow" else ()
+        most = choose.one((1, 1, 2, 3))
+        pace = (
+            Pace(choose.number(1, 2), choose.one((2, 20)) * SECOND, choose.number(0, 1)) if choose.chance(3) else None
+        )
+        numbers = Numbers(most if pace is None or choose.chance() else None, pace)
+        limit = Limit(name, numbers, name == "host", tuple(kinds), ("slow",) if name == "slow" else ())
+        value = None if choose.chance(4) else write_limit(StoredLimit(limit))
+        return Swap(LIMITS, name, None, self.ids(choose, 1), value)
 
     def some_work(self, choose: Choices, parents: Sequence[int] = (), *, waiters: bool = True) -> Work:
         """A few groups; sometimes with a join, of members, of tasks that exist, or of nobody at all."""

@@ -30,12 +30,11 @@ def take(tables: MemoryTables, process: int, want: Want, turn: int, now: int) ->
     return claimed, turn
 
 
-def answered_again(claimed: Claimed, now: int) -> Claimed:
-    """Return an answer as it is at `now`: the next row is due sooner than it was."""
-    if claimed.next_due is None:
+def answered_again(tables: MemoryTables, claimed: Claimed, want: Want | None, now: int) -> Claimed:
+    """Return an answer as it is at `now`: the next row is due sooner than it was, or not at all by now."""
+    if claimed.next_due is None or want is None:
         return claimed
-    left = claimed.next_due - (now - claimed.now) / SECOND
-    return msgspec.structs.replace(claimed, next_due=max(0.0, left))
+    return msgspec.structs.replace(claimed, next_due=_next_due(tables, want, now))
 
 
 def _next_due(tables: MemoryTables, want: Want, now: int) -> float | None:
@@ -52,17 +51,17 @@ def _take(tables: MemoryTables, process: int, want: Want, turn: int, now: int) -
     suspects = [row for row in fitting if row.deaths.apart]
     rows = [row for row in fitting if not row.deaths.apart]
     if any(row.deaths.apart for row in held):
-        return Claimed(ready=_left(rows, rooms), now=now), turn
+        return Claimed(ready=_left(tables, want, rooms, now), now=now), turn
     if suspects and not held and want.limit > 0:
         taken = list(islice(taking.heads(suspects[0], want.limit), 1))
         if taken:
-            return _answer(tables, taken, len(suspects) > 1, _left(rows, rooms), now), turn
+            return _answer(tables, taken, len(suspects) > 1, _left(tables, want, rooms, now), now), turn
     taken, turn = _by_turns(taking, rows, want.limit, turn)
     by_rank = taking.by_rank(rows, want.limit - sum(row.count for row in taken))
     if not taken and by_rank:
         # It was alone, so this was its turn: who comes now is next.
         turn = by_rank[0].run
-    return _answer(tables, taken + by_rank, bool(suspects), _left(rows, rooms), now), turn
+    return _answer(tables, taken + by_rank, bool(suspects), _left(tables, want, rooms, now), now), turn
 
 
 def _answer(tables: MemoryTables, taken: list[MemorySegment], suspects: bool, ready: int, now: int) -> Claimed:
@@ -76,9 +75,10 @@ def _room(tables: MemoryTables, run: int) -> int | None:
     return None if most is None else most - sum(row.count for row in tables.tokens.values() if row.run == run)
 
 
-def _left(rows: Iterable[MemorySegment], rooms: Rooms) -> int:
-    """How many tasks of these rows could be claimed. Here it is exact; a store may look at a few rows only."""
-    return rooms.open_to((row.run, row.count) for row in rows if row.state is SegmentState.READY)
+def _left(tables: MemoryTables, want: Want, rooms: Rooms, now: int) -> int:
+    """How many tasks could be claimed, but for suspects. Here it is exact; a store may look at a few rows only."""
+    rows = (row for row in tables.segments.values() if _fits(row, want, now) and not row.deaths.apart)
+    return rooms.open_to((row.run, row.count) for row in rows)
 
 
 def _fits(row: MemorySegment, want: Want, now: int) -> bool:
@@ -128,7 +128,7 @@ class Taking:
 
     def heads(self, row: MemorySegment, limit: int) -> Iterator[MemorySegment]:
         """Claim pieces of a row, as much as may be taken, splitting the head off what is too large."""
-        for piece in self._apart(row):
+        for piece in self._apart(row) if row.state is SegmentState.READY else ():
             while limit > 0 and piece.state is SegmentState.READY and self._rooms.of(piece.run, limit) > 0:
                 head = self._head(piece, limit)
                 if head is None:
@@ -195,8 +195,9 @@ class Taking:
             row = split(tables, row, row.first + MASK_WIDTH)
         lanes = lanes_of(row) or []
         tables.drop_segment(row)
+        row.state = SegmentState.GARBAGE
         return [
-            tables.copy_segment(row, lane=lane, first=first, last=last, left=left)
+            tables.copy_segment(row, lane=lane, first=first, last=last, left=left, state=SegmentState.READY)
             for lane, first, last, left in apart(tasks_in(row.first, row.last, row.left), lanes)
         ]
 

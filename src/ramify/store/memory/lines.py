@@ -49,7 +49,7 @@ def room(tables: MemoryTables, row: MemorySegment, wanted: int, now: int) -> int
         if not wanted:
             at = None if _is_full(tables, place) else opens_at(numbers, opening, now)
             row.line = place.line
-            is_head = at is not None and _head(tables, group_of(row)) in (None, row)
+            is_head = at is not None and not any(head is not row for head in _heads(tables, group_of(row)))
             row.state, row.due = (SegmentState.READY, at) if is_head else (SegmentState.LIMITED, None)
             return 0
     return wanted
@@ -87,28 +87,20 @@ def refill(tables: MemoryTables, now: int) -> list[MemorySegment]:
     return [head for group in groups if (head := next_head(tables, group, now)) is not None]
 
 
-def waiting(tables: MemoryTables) -> frozenset[object]:
-    """Where all rows stand that are in lines, and how many rows there are."""
-    if not tables.limits:
-        return frozenset()
-    in_line = (row for row in tables.segments.values() if row.line is not None)
-    return frozenset([tables.next_segment, *((row.id, row.line, row.state, row.due) for row in in_line)])
-
-
 def next_head(tables: MemoryTables, group: Group, now: int) -> MemorySegment | None:
     """Make the first limited row of a group its head, if there is room and the group has none."""
     place = tables.limits.place_of(group[0])
     rows = [r for r in tables.segments.values() if r.state is SegmentState.LIMITED and group_of(r) == group]
-    if place is None or not rows or _is_full(tables, place) or _head(tables, group) is not None:
+    if place is None or not rows or _is_full(tables, place) or _heads(tables, group):
         return None
     row = min(rows, key=lambda row: (row.rank, row.id))
     row.state, row.due = SegmentState.READY, opens_at(place.limit.numbers, _opening(tables, place, now), now)
     return row
 
 
-def _head(tables: MemoryTables, group: Group) -> MemorySegment | None:
+def _heads(tables: MemoryTables, group: Group) -> Sequence[MemorySegment]:
     ready = (row for row in tables.segments.values() if row.state is SegmentState.READY and row.line is not None)
-    return next((row for row in ready if group_of(row) == group), None)
+    return [row for row in ready if group_of(row) == group]
 
 
 def _running(tables: MemoryTables, place: Place) -> int:

@@ -201,10 +201,9 @@ class MemoryStore:
             again = self._tables.consumed(stamp)
             if again is not None:
                 return _same(again.answer, Claimed)
-            before = lines.waiting(self._tables)
             claimed, self._turn = claims.take(self._tables, stamp.process, want, self._turn, self.now())
             lines.refill(self._tables, self.now())
-            if claimed.claims or before != lines.waiting(self._tables):
+            if claimed.claims:
                 self._tables.consume(stamp, claimed)
             return claimed
 
@@ -235,7 +234,9 @@ class MemoryStore:
                 raise
             if again is not None:
                 answer = _same(again.answer, Committed)
-                return msgspec.structs.replace(answer, claimed=claims.answered_again(answer.claimed, now))
+                return msgspec.structs.replace(
+                    answer, claimed=claims.answered_again(self._tables, answer.claimed, then_claim, now)
+                )
             commits.check(self._tables, stamp, parts)
             refused = [p for p in parts if commits.holding(self._tables, stamp.process, p.token) is None]
             for part in refused:

@@ -8,7 +8,7 @@ as if they were stored: nothing is loaded after something was decided about it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import chain, islice, takewhile
 from operator import attrgetter
@@ -66,8 +66,10 @@ def claim(tables: Tables, stamp: Stamp, want: Want, turn: int, now: int) -> Outc
     taken = Claiming(tables, loaded, want, changes).take(turn)
     answer = Answer("claim", tokens=taken.tokens, suspects=taken.suspects, looked=0 if taken.rows else now)
     after = after_taking(taken, want, now)
-    if taken.rows or changes.puts_in_line:
+    if taken.rows:
         changes.answer, changes.after = answer, after
+    # Rows that were put in line are where they belong, whether or not this claim is heard of again.
+    if taken.rows or changes.puts_in_line:
         tables.write(changes)
     return Outcome(answer, after, taken.turn)
 
@@ -108,6 +110,14 @@ def claimed(answer: Answer, want: Want, report: Reported, now: int) -> Claimed:
 def _has_emptied(want: Want, is_apart: object, counts: Sequence[int]) -> bool:
     """Return whether a claim has left nothing, because it got less than it asked for."""
     return bool(counts) and not is_apart and sum(counts) < want.limit
+
+
+def _new_lanes(changes: Changes, first: int) -> Mapping[int, str]:
+    """The lane of each task of a span that the same verb has added."""
+    placed = next(each for each in changes.tasks if each.first == first)
+    lanes = placed.tasks.lanes or ()
+    chosen = lanes if placed.chosen is None else [lanes[i] for i in placed.chosen]
+    return dict(enumerate(chosen, first))
 
 
 def _candidates(loaded: Loaded) -> Candidates:
@@ -217,7 +227,7 @@ class Claiming:
 
     def _heads(self, row: SegmentRow, limit: int) -> Iterator[SegmentRow]:
         """Claim pieces of a row, as much as may be taken. One of several lanes whose limit is per lane comes apart."""
-        for piece in self._apart(row):
+        for piece in self._apart(row) if row.state is SegmentState.READY else ():
             while limit > 0 and piece.state is SegmentState.READY and self._rooms.of(piece.run, limit) > 0:
                 head = self._head(piece, limit)
                 if head is None:
@@ -228,10 +238,10 @@ class Claiming:
     def _apart(self, row: SegmentRow) -> Iterable[SegmentRow]:
         if row.lane is not None or not self._places.is_per_lane(row):
             return (row,)
-        if not self._tables.spans([row.span])[row.span].laned:
+        changes, whole = self._changes, row
+        new = next((span for span in changes.spans if span.first == row.span), None)
+        if not (new or self._tables.spans([row.span])[row.span]).laned:
             return (row,)
-        changes = self._changes
-        whole = row
         if row.last - row.first >= MASK_WIDTH:
             # What is left of a wide row comes apart when a claim meets it.
             whole = row.split(row.first + MASK_WIDTH)
@@ -241,9 +251,10 @@ class Claiming:
             self._touched[row.id] = row
         elif row.id:
             changes.dropped.append(row)
+            self._touched[row.id] = row
         else:
             changes.segments.remove(row)
-        lanes = self._tables.lanes_of(whole.first, whole.last)
+        lanes = self._tables.lanes_of(whole.first, whole.last) if new is None else _new_lanes(changes, row.span)
         found = apart(whole.tasks, [lanes[task] for task in whole.tasks])
         pieces = [replace(whole, id=0, lane=lane, first=a, last=z, left=left) for lane, a, z, left in found]
         changes.segments += pieces

@@ -210,15 +210,15 @@ def a_kind_that_nobody_serves_blocks_no_other_in_the_line(house: House) -> None:
 
 
 @case("claim")
-def a_claim_that_only_puts_rows_in_line_is_remembered_when_sent_again(house: House) -> None:
+def a_claim_that_only_puts_rows_in_line_uses_no_number_up(house: House) -> None:
     declare(house, most=1)
     house.any_run(house.tasks(1), house.tasks(1))
     worker, other = house.worker(), house.worker()
     held = worker.take(1)
     assert other.claim() == ()
+    assert house.live()[1].state is LIMITED
     worker.done(held)
-    assert other.store.claim(other.last, want()).claims == ()
-    assert len(other.claim()) == 1
+    assert len(other.store.claim(other.last, want()).claims) == 1
 
 
 @case("commit")
