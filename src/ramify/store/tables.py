@@ -279,6 +279,9 @@ class Tables(Protocol):
     def running(self, places: Collection[Place]) -> Mapping[str, int]:
         """How many tasks are claimed that take these places, by their lines."""
 
+    def have_openings(self) -> bool:
+        """Return whether time decides about any place."""
+
     def values(self, keys: Collection[Key]) -> Mapping[Key, StoredValue]:
         """Those of these values that there are."""
 

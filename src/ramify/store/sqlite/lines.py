@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 
-from ramify.model.limit import LIMITS, Limits, Place, read_limits
+import msgspec
+
+from ramify.model.limit import LIMITS, OPENINGS, Limits, Place, read_limits
 from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import rows
 from ramify.store.sqlite.file.db import Db
@@ -12,16 +15,27 @@ from ramify.store.sqlite.rows import SEGMENT_COLUMNS
 
 STORED = "SELECT CAST(value AS BLOB) FROM value WHERE space = ? ORDER BY name"
 RUNNING = "SELECT first, last, mask FROM segment INDEXED BY running WHERE state = 3 AND kind = ?"
-IN_LANE = f"{RUNNING} AND lane IS ?"
+#: By lanes, as a JSON list, because one of them may be none.
+IN_LANES = (
+    "SELECT lane.value, first, last, mask FROM json_each(?1) AS lane CROSS JOIN segment INDEXED BY running"
+    " ON kind = ?2 AND segment.lane IS lane.value WHERE state = 3"
+)
 #: Of a limit that covers queues: claimed rows are few beside those that wait.
 CLAIMED = "SELECT kind, queue, lane, first, last, mask FROM segment INDEXED BY running WHERE state = 3"
-_IN_LINE = f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY line WHERE line = ?1 AND state = 6"
-#: In two steps, as for rows that are ready: the next queue of a kind, else the next kind.
-NEXT_GROUP = (
-    f"SELECT * FROM ({_IN_LINE} AND kind = ?2 AND queue > ?3 ORDER BY queue, rank, id LIMIT 1) UNION ALL"
-    f" SELECT * FROM ({_IN_LINE} AND kind > ?2 ORDER BY kind, queue, rank, id LIMIT 1) LIMIT 1"
+OPENINGS_EXIST = "SELECT 1 FROM value WHERE space = ? LIMIT 1"
+_IN_LINE = "FROM segment INDEXED BY line WHERE line = {line} AND state = 6"
+_FIRST = f"SELECT id {_IN_LINE} AND kind = {{kind}} AND queue > {{queue}} ORDER BY queue, rank, id LIMIT 1"
+_FIRST_OF_NEXT = f"SELECT id {_IN_LINE} AND kind > {{kind}} ORDER BY kind, queue, rank, id LIMIT 1"
+_OF = {"line": "(known.value ->> 0)", "kind": "(known.value ->> 1)", "queue": "(known.value ->> 2)"}
+#: The first row of the group after one, for each of some lines: the next queue of a kind, else the next kind; and
+#: whether that group has a head. Given as a JSON list of lines with kinds and queues.
+NEXT_GROUPS = (
+    f"SELECT {SEGMENT_COLUMNS}, EXISTS (SELECT 1 FROM segment AS head INDEXED BY line WHERE head.line = segment.line"
+    " AND head.state = 0 AND head.kind = segment.kind AND head.queue = segment.queue)"
+    f" FROM (SELECT value FROM json_each(?)) AS known CROSS JOIN segment ON id = ifnull(({_FIRST.format(**_OF)}),"
+    f" ({_FIRST_OF_NEXT.format(**_OF)}))"
 )
-OF_GROUP = f"{_IN_LINE} AND kind = ?2 AND queue = ?3 ORDER BY rank, id"
+OF_GROUP = f"SELECT {SEGMENT_COLUMNS} {_IN_LINE.format(line='?1')} AND kind = ?2 AND queue = ?3 ORDER BY rank, id"
 HEAD = "SELECT 1 FROM segment INDEXED BY line WHERE line = ? AND state = 0 AND kind = ? AND queue = ? LIMIT 1"
 HEADED_BY = "SELECT DISTINCT line FROM segment INDEXED BY segment_run WHERE run = ? AND state = 0 AND line IS NOT NULL"
 
@@ -31,23 +45,46 @@ def limits(db: Db) -> Limits:
     return read_limits(tuple(value for (value,) in db.execute(STORED, (LIMITS,)).fetchall()))
 
 
-def running(db: Db, place: Place) -> int:
-    """How many tasks are claimed that take a place."""
-    limit = place.limit.limit
-    if limit.queues:
-        return sum(rows.tasks_of(*row[3:]) for row in db.execute(CLAIMED) if place.counts(*row[:3]))
-    statement, lane = (IN_LANE, (place.lane,)) if limit.per_lane else (RUNNING, ())
-    return sum(rows.tasks_of(*row) for kind in limit.kinds for row in db.execute(statement, (kind, *lane)))
+def running(db: Db, places: Collection[Place]) -> Counter[str]:
+    """How many tasks are claimed that take places, by their lines."""
+    found: Counter[str] = Counter({place.line: 0 for place in places})
+    by_limit: dict[str, list[Place]] = defaultdict(list)
+    for place in places:
+        by_limit[place.limit.name].append(place)
+    for mine in by_limit.values():
+        limit = mine[0].limit.limit
+        if limit.queues:
+            for *what, first, last, mask in db.execute(CLAIMED).fetchall():
+                for place in mine:
+                    found[place.line] += rows.tasks_of(first, last, mask) if place.counts(*what) else 0
+        elif limit.per_lane:
+            lines = {place.lane: place.line for place in mine}
+            lanes = msgspec.json.encode(list(lines)).decode()
+            for kind in limit.kinds:
+                for lane, *tasks in db.execute(IN_LANES, (lanes, kind)):
+                    found[lines[lane]] += rows.tasks_of(*tasks)
+        else:
+            tasks_of = (rows.tasks_of(*row) for kind in limit.kinds for row in db.execute(RUNNING, (kind,)))
+            found[mine[0].line] += sum(tasks_of)
+    return found
 
 
-def heads(db: Db, line: str) -> Iterator[SegmentRow]:
-    """The first limited row of each kind and queue that has no ready one."""
-    group = ("", "")
-    while (found := db.execute(NEXT_GROUP, (line, *group)).fetchone()) is not None:
-        row = rows.segment_row(found)
-        group = (row.kind, row.queue)
-        if not has_head(db, line, *group):
-            yield row
+def have_openings(db: Db) -> bool:
+    """Return whether time decides about any place."""
+    return db.execute(OPENINGS_EXIST, (OPENINGS,)).fetchone() is not None
+
+
+def heads(db: Db, lines: Collection[str]) -> Iterator[SegmentRow]:
+    """The first limited row of each kind and queue of lines that has no ready one; all lines are asked at once."""
+    known = [(line, "", "") for line in lines]
+    while known:
+        found = db.execute(NEXT_GROUPS, (msgspec.json.encode(known).decode(),)).fetchall()
+        known = []
+        for *row, has_one in found:
+            first = rows.segment_row(tuple(row))
+            known.append((first.line or "", first.kind, first.queue))
+            if not has_one:
+                yield first
 
 
 def has_head(db: Db, line: str, kind: str, queue: str) -> bool:

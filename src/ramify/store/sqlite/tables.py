@@ -230,7 +230,11 @@ class SqliteTables:
 
     def running(self, places: Collection[Place]) -> Mapping[str, int]:
         """How many tasks are claimed at places."""
-        return {place.line: lines.running(self.db, place) for place in places}
+        return lines.running(self.db, places)
+
+    def have_openings(self) -> bool:
+        """Return whether there are openings."""
+        return lines.have_openings(self.db)
 
     def values(self, keys: Collection[Key]) -> Mapping[Key, StoredValue]:
         """Values by their keys."""
@@ -238,7 +242,7 @@ class SqliteTables:
 
     def heads(self, lines_: Collection[str]) -> Sequence[SegmentRow]:
         """The rows that are next in lines."""
-        return [row for line in lines_ for row in lines.heads(self.db, line)]
+        return list(lines.heads(self.db, lines_))
 
     def has_head(self, line: str, kind: str, queue: str) -> bool:
         """Return whether a line has a head."""

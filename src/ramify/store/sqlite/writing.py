@@ -203,8 +203,9 @@ def _write_rows(db: Db, changes: Changes) -> None:
     for row in changes.offered:
         values = (row.state, row.rank, row.owner, row.token, row.id)
         db.execute("UPDATE segment SET state = ?, rank = ?, owner = ?, token = ? WHERE id = ?", values)
-    for row in changes.cut:
-        db.execute("UPDATE segment SET first = ?, mask = ? WHERE id = ?", (row.first, pack(row.left), row.id))
+    if changes.cut:
+        cut = ((row.first, pack(row.left), row.id) for row in changes.cut)
+        db.executemany("UPDATE segment SET first = ?, mask = ? WHERE id = ?", cut)
     if changes.lined:
         lined = ((row.state, row.due, row.line, row.id) for row in changes.lined)
         db.executemany("UPDATE segment SET state = ?, due = ?, line = ? WHERE id = ?", lined)

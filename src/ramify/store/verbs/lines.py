@@ -28,6 +28,8 @@ from ramify.store.changes import Changes
 from ramify.store.rows import SegmentRow
 from ramify.store.tables import Tables
 
+OPEN = Opening()
+
 
 class Group(NamedTuple):
     """The rows of one kind and queue in a line; each group has a head of its own."""
@@ -44,6 +46,8 @@ class Places:
         self._tables, self._limits, self._changes = tables, limits, changes
         self._running: dict[str, int] = {}
         self._openings: dict[str, Opening] = {}
+        #: Whether no place of the store has an opening, once that was asked.
+        self._are_open: bool | None = None
         #: Lines of places that were freed.
         self._freed: set[str] = set()
         #: Groups whose head was made by this verb, and those that lost theirs.
@@ -192,7 +196,9 @@ class Places:
         return found
 
     def _opening(self, place: Place) -> Opening:
-        found = self._openings.get(place.line)
+        if self._are_open is None:
+            self._are_open = not self._tables.have_openings()
+        found = self._openings.get(place.line, OPEN if self._are_open else None)
         if found is None:
             key = OPENINGS, place.line
             stored = self._tables.values([key]).get(key)
