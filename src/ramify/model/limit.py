@@ -194,13 +194,13 @@ def _place(limit: StoredLimit, lane: str | None) -> Place:
 
 
 NO_LIMITS = Limits()
-_read_limit, _read_opening = decoder(StoredLimit).decode, decoder(Opening).decode
+read_limit, _read_opening = decoder(StoredLimit).decode, decoder(Opening).decode
 
 
 @lru_cache(maxsize=8)
 def read_limits(values: tuple[bytes, ...]) -> Limits:
     """Limits as they are stored; the same values are read once."""
-    return Limits(map(_read_limit, values)) if values else NO_LIMITS
+    return Limits(map(read_limit, values)) if values else NO_LIMITS
 
 
 def write_limit(limit: StoredLimit) -> bytes:

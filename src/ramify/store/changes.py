@@ -17,6 +17,7 @@ from ramify.model.context import ContextValue
 from ramify.model.decision import Decision
 from ramify.model.event import Status, Tally
 from ramify.model.join import NewJoins
+from ramify.model.limit import Limit
 from ramify.model.mark import Mark
 from ramify.model.run import RunState, StoredRun
 from ramify.model.task import NewTasks
@@ -169,7 +170,7 @@ class Changes:
     segments: list[SegmentRow] = field(default_factory=list)  #: new
     decided: list[RunDecided] = field(default_factory=list)  #: each is written with its place in the log
     drained: list[RunDrained] = field(default_factory=list)
-    unlimited: list[str] = field(default_factory=list)  #: limits that changed: their lines are over
+    relimited: list[tuple[str, Limit | None]] = field(default_factory=list)  #: limits that are others now, or none
     gated: list[int] = field(default_factory=list)  #: runs that are paused
     opened: list[tuple[int, int]] = field(default_factory=list)  #: round and run
     ungated: list[tuple[int, int]] = field(default_factory=list)  #: a run, and the last round that is open

@@ -19,6 +19,9 @@ from ramify.model.policy import deep_rank, rank_of
 from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import SegmentState, cut_mask, full, tasks_in
 
+#: The line of a claimed row that limits count.
+COUNTED = ""
+
 
 class SpanRow(msgspec.Struct, gc=False):
     """A range of the log and what its tasks share. `low_parent` is 0 where not all of them have a parent."""
@@ -66,8 +69,8 @@ class SpanRow(msgspec.Struct, gc=False):
 
 
 class SegmentRow(msgspec.Struct, gc=False):
-    """A live row; `left` is its mask as a number, `line` that of the limit in which it waits or whose head it is. A row
-    that is not written yet has the id 0.
+    """A live row; `left` is its mask as a number, `line` that of the limit in which it waits or whose head it is, or
+    `COUNTED`. A row that is not written yet has the id 0.
     """
 
     id: int

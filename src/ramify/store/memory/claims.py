@@ -128,7 +128,8 @@ class Taking:
 
     def heads(self, row: MemorySegment, limit: int) -> Iterator[MemorySegment]:
         """Claim pieces of a row, as much as may be taken, splitting the head off what is too large."""
-        for piece in self._apart(row) if row.state is SegmentState.READY else ():
+        able = row.state is SegmentState.READY and limit > 0 and self._rooms.of(row.run, limit) > 0
+        for piece in self._apart(row) if able else ():
             while limit > 0 and piece.state is SegmentState.READY and self._rooms.of(piece.run, limit) > 0:
                 head = self._head(piece, limit)
                 if head is None:

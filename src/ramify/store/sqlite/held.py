@@ -15,7 +15,6 @@ from typing import Any
 from ramify.model.claim import Claim, Details
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.join import MOST_BROUGHT, Rule
-from ramify.model.limit import Limits
 from ramify.model.mark import Mark, Scope
 from ramify.model.run import RunState, seconds_left
 from ramify.model.segment import tasks_in
@@ -79,7 +78,7 @@ TIMED = (
 )
 
 
-def read(db: Db, tokens: Sequence[bytes], limits: Limits) -> Iterator[Claim]:
+def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
     """The claims under these tokens that are still held, with everything that goes along."""
     held = rows.claimed_under(db, tokens)
     firsts = sorted({row.span for row in held})
@@ -129,7 +128,7 @@ def read(db: Db, tokens: Sequence[bytes], limits: Limits) -> Iterator[Claim]:
             deaths=row.deaths,
             awaited=bool(awaited),
             lanes=[lane for _, _, lane, *_ in found] if laned and row.lane is None else None,
-            limited=bool(limits) and bool(limits.over(row.kind, row.queue)),
+            limited=row.line is not None,
         )
 
 

@@ -7,21 +7,23 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from ramify.model.limit import LIMITS, OPENINGS, Limits, Place, read_limits
-from ramify.store.rows import SegmentRow
+from ramify.model.limit import LIMITS, OPENINGS, Limit, Limits, Place, lines_of, read_limits
+from ramify.store.rows import COUNTED, SegmentRow
 from ramify.store.sqlite import rows
 from ramify.store.sqlite.file.db import Db
 from ramify.store.sqlite.rows import SEGMENT_COLUMNS
 
 STORED = "SELECT CAST(value AS BLOB) FROM value WHERE space = ? ORDER BY name"
-RUNNING = "SELECT first, last, mask FROM segment INDEXED BY running WHERE state = 3 AND kind = ?"
+RUNNING = "SELECT first, last, mask FROM segment INDEXED BY running WHERE state = 3 AND line IS NOT NULL AND kind = ?"
 #: By lanes, as a JSON list, because one of them may be none.
 IN_LANES = (
     "SELECT lane.value, first, last, mask FROM json_each(?1) AS lane CROSS JOIN segment INDEXED BY running"
-    " ON kind = ?2 AND segment.lane IS lane.value WHERE state = 3"
+    " ON kind = ?2 AND segment.lane IS lane.value WHERE state = 3 AND line IS NOT NULL"
 )
 #: Of a limit that covers queues: claimed rows are few beside those that wait.
-CLAIMED = "SELECT kind, queue, lane, first, last, mask FROM segment INDEXED BY running WHERE state = 3"
+CLAIMED = (
+    "SELECT kind, queue, lane, first, last, mask FROM segment INDEXED BY running WHERE state = 3 AND line IS NOT NULL"
+)
 OPENINGS_EXIST = "SELECT 1 FROM value WHERE space = ? LIMIT 1"
 _IN_LINE = "FROM segment INDEXED BY line WHERE line = {line} AND state = 6"
 _FIRST = f"SELECT id {_IN_LINE} AND kind = {{kind}} AND queue > {{queue}} ORDER BY queue, rank, id LIMIT 1"
@@ -37,6 +39,10 @@ NEXT_GROUPS = (
 )
 OF_GROUP = f"SELECT {SEGMENT_COLUMNS} {_IN_LINE.format(line='?1')} AND kind = ?2 AND queue = ?3 ORDER BY rank, id"
 HEAD = "SELECT 1 FROM segment INDEXED BY line WHERE line = ? AND state = 0 AND kind = ? AND queue = ? LIMIT 1"
+#: Heads were due when their places open, and at no other time.
+END_LINES = "UPDATE segment INDEXED BY line SET state = 0, due = NULL, line = NULL WHERE line BETWEEN ? AND ?"
+#: Rows that were claimed before a limit covered them count from now on.
+COUNT_HELD = f"UPDATE segment INDEXED BY held SET line = '{COUNTED}' WHERE state = 3 AND line IS NULL"
 HEADED_BY = "SELECT DISTINCT line FROM segment INDEXED BY segment_run WHERE run = ? AND state = 0 AND line IS NOT NULL"
 
 
@@ -100,3 +106,11 @@ def in_line(db: Db, line: str, kind: str, queue: str) -> Iterator[SegmentRow]:
 def headed_by(db: Db, run: int) -> Collection[str]:
     """The lines that have a row of a run as a head."""
     return [line for (line,) in db.execute(HEADED_BY, (run,)).fetchall()]
+
+
+def change(db: Db, name: str, limit: Limit | None) -> None:
+    """A limit is another now, or none: its lines are over, and what it covers counts."""
+    db.execute(END_LINES, lines_of(name))
+    if limit is not None:
+        for column, names in (("kind", limit.kinds), ("queue", limit.queues)):
+            db.executemany(f"{COUNT_HELD} AND {column} = ?", [(each,) for each in names])

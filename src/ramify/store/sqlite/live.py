@@ -124,5 +124,14 @@ def segment_of(row: tuple[Any, ...]) -> Segment:
     """A row of the table as a value."""
     deaths, awaits, line = row[14:]
     return Segment(
-        *(*row[:8], unpack(row[8]), *row[9:12], Deaths.unpack(deaths), row[12], SegmentState(row[13]), awaits, line)
+        *(
+            *row[:8],
+            unpack(row[8]),
+            *row[9:12],
+            Deaths.unpack(deaths),
+            row[12],
+            SegmentState(row[13]),
+            awaits,
+            line or None,
+        )
     )

@@ -77,7 +77,7 @@ class SqliteTables:
 
     def report(self, asked: AskAfter, now: int) -> Reported:
         """Answer what goes back with a verb: SQLite asks it on its own, when the writer's turn is over."""
-        claims = within_bounds(held.read(self.db, asked.tokens, self.limits())) if asked.tokens else ()
+        claims = within_bounds(held.read(self.db, asked.tokens)) if asked.tokens else ()
         time_left = held.time_left(self.db, {claim.run for claim in claims}, now)
         left = Left() if asked.want is None else candidates.left(self.db, asked.want, asked.looked, now)
         marks = () if asked.process is None else held.marks_for(self.db, asked.process)

@@ -9,13 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from ramify.model.event import Status
-from ramify.model.limit import lines_of
 from ramify.model.mark import Scope
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import pack
 from ramify.store.answers import remember
 from ramify.store.changes import Believed, Changes, Placed
-from ramify.store.sqlite import bulk, context, counters, editions, joins, once, rows, values
+from ramify.store.sqlite import bulk, context, counters, editions, joins, lines, once, rows, values
 from ramify.store.sqlite.bulk import TaskColumns
 from ramify.store.sqlite.file.db import Db
 
@@ -38,8 +37,6 @@ REVIVE = "UPDATE run SET state = ?, reason = ?, ended = NULL WHERE id = ?"
 CONSUME = "UPDATE session SET last = ?, answer = ? WHERE process = ?"
 
 UNGATE = "UPDATE segment INDEXED BY gated SET state = 0 WHERE run = ? AND round <= ? AND state = 1"
-#: Heads of lines were due when their places open, and at no other time.
-UNLIMIT = "UPDATE segment INDEXED BY line SET state = 0, due = NULL, line = NULL WHERE line BETWEEN ? AND ?"
 WAKE = (
     "UPDATE segment INDEXED BY awaiting SET due = NULL, awaits = NULL"
     " WHERE awaits IS NOT NULL AND awaits IN (SELECT value FROM carray(?))"
@@ -201,8 +198,8 @@ def _write_rows(db: Db, changes: Changes) -> None:
     for row in changes.grown:
         db.execute("UPDATE segment SET last = ? WHERE id = ?", (row.last, row.id))
     for row in changes.offered:
-        values = (row.state, row.rank, row.owner, row.token, row.id)
-        db.execute("UPDATE segment SET state = ?, rank = ?, owner = ?, token = ? WHERE id = ?", values)
+        values = (row.state, row.rank, row.owner, row.token, row.line, row.id)
+        db.execute("UPDATE segment SET state = ?, rank = ?, owner = ?, token = ?, line = ? WHERE id = ?", values)
     if changes.cut:
         cut = ((row.first, pack(row.left), row.id) for row in changes.cut)
         db.executemany("UPDATE segment SET first = ?, mask = ? WHERE id = ?", cut)
@@ -210,8 +207,8 @@ def _write_rows(db: Db, changes: Changes) -> None:
         lined = ((row.state, row.due, row.line, row.id) for row in changes.lined)
         db.executemany("UPDATE segment SET state = ?, due = ?, line = ? WHERE id = ?", lined)
     if changes.claimed:
-        claimed = ((row.owner, row.token, row.id) for row in changes.claimed)
-        db.executemany("UPDATE segment SET state = 3, owner = ?, token = ?, line = NULL WHERE id = ?", claimed)
+        claimed = ((row.owner, row.token, row.line, row.id) for row in changes.claimed)
+        db.executemany("UPDATE segment SET state = 3, owner = ?, token = ?, line = ? WHERE id = ?", claimed)
     if changes.segments:
         db.executemany(rows.INSERT_SEGMENT, map(rows.segment_values, changes.segments))
 
@@ -224,8 +221,8 @@ def _write_runs(db: Db, changes: Changes) -> None:
     for run, into, reason in changes.drained:
         values = (RunState.DRAINING.value, into.value, reason, run)
         db.execute("UPDATE run SET state = ?, becomes = ?, reason = ? WHERE id = ?", values)
-    for limit in changes.unlimited:
-        db.execute(UNLIMIT, lines_of(limit))
+    for name, limit in changes.relimited:
+        lines.change(db, name, limit)
     for run in changes.gated:
         db.execute("UPDATE segment SET state = 1, line = NULL WHERE run = ? AND state IN (0, 6)", (run,))
     if changes.opened:

@@ -23,7 +23,7 @@ from ramify.model.process import Stamp, new_token
 from ramify.model.segment import MASK_WIDTH, SegmentState, take_head
 from ramify.store.answers import Answer
 from ramify.store.changes import AskAfter, Changes
-from ramify.store.rows import SegmentRow
+from ramify.store.rows import COUNTED, SegmentRow
 from ramify.store.tables import Ask, Candidates, Loaded, Reported, Tables
 from ramify.store.verbs.lines import Places
 from ramify.store.verbs.stamps import answered
@@ -195,14 +195,15 @@ class Claiming:
         fresh_suspects = [row for row in self._fresh if row.is_apart]
         self._fresh = [row for row in self._fresh if not row.is_apart] if fresh_suspects else self._fresh
         suspects = list(islice(merge(found.suspects(self._rooms), fresh_suspects, key=_PLACE), 2))
+        taken: list[SegmentRow] = []
         if suspects and not found.held and want.limit > 0:
-            alone = next(self._heads(suspects[0], want.limit), None)
-            if alone is not None:
+            self._take(suspects[0], want.limit, taken, most=1)
+            if taken:
                 self._close()
-                return Taken([alone], len(suspects) > 1, turn)
+                return Taken(taken, len(suspects) > 1, turn)
         shared = self._by_turns(turn)
-        head = None if shared is None else next(self._heads(shared, max(1, want.limit // 4)), None)
-        taken = [] if head is None else [head]
+        if shared is not None:
+            self._take(shared, max(1, want.limit // 4), taken, most=1)
         taken += self._by_rank(want.limit - sum(row.count for row in taken))
         self._close()
         # One that was alone had its turn: who comes now is next.
@@ -215,27 +216,30 @@ class Claiming:
         if limit < 1:
             return taken
         for row in merge(self._ready(), self._fresh, key=_PLACE) if self._fresh else self._ready():
-            behind: SegmentRow | None = row
-            while behind is not None:
-                for head in self._heads(behind, limit):
-                    taken.append(head)
-                    limit -= head.count
-                if limit < 1 or self._waiting_room < 1:
-                    return taken
-                behind = self._behind()
+            limit = self._take(row, limit, taken)
+            while limit > 0 and (behind := self._behind()) is not None:
+                limit = self._take(behind, limit, taken)
+            if limit < 1 or self._waiting_room < 1:
+                break
         return taken
 
-    def _heads(self, row: SegmentRow, limit: int) -> Iterator[SegmentRow]:
-        """Claim pieces of a row, as much as may be taken. One of several lanes whose limit is per lane comes apart."""
-        for piece in self._apart(row) if row.state is SegmentState.READY else ():
+    def _take(self, row: SegmentRow, limit: int, taken: list[SegmentRow], most: int | None = None) -> int:
+        """Claim pieces of a row, as much as may be taken, or `most` of them; how many more tasks are wanted then."""
+        if row.state is not SegmentState.READY or limit < 1 or self._rooms.of(row.run, limit) < 1:
+            return limit
+        for piece in self._apart(row) if self._places.are_any else (row,):
             while limit > 0 and piece.state is SegmentState.READY and self._rooms.of(piece.run, limit) > 0:
                 head = self._head(piece, limit)
                 if head is None:
                     break
+                taken.append(head)
                 limit -= head.count
-                yield head
+                if len(taken) == most:
+                    return limit
+        return limit
 
     def _apart(self, row: SegmentRow) -> Iterable[SegmentRow]:
+        """Rows of one lane each in the place of one of several lanes whose limit is per lane."""
         if row.lane is not None or not self._places.is_per_lane(row):
             return (row,)
         changes, whole = self._changes, row
@@ -345,7 +349,7 @@ class Claiming:
         if row.id:
             self._touched[row.id] = row
         head.state, head.owner, head.token = SegmentState.CLAIMED, changes.process, new_token()
-        head.line = None
+        head.line = COUNTED if is_limited else None
         if is_limited and head is not row:
             # A row that must wait now is not met again by the next claim to find that out.
             places.room(row, 1)

@@ -331,7 +331,7 @@ class Commit:
             changes.segments.append(
                 replace(
                     row, id=0, first=first, last=last, left=kept, due=due, state=state_for(run, row.round),
-                    attempt=max(row.attempt, highest), owner=None, token=None, awaits=awaits,
+                    attempt=max(row.attempt, highest), owner=None, token=None, awaits=awaits, line=None,
                 )
             )  # fmt: skip
         if not left:

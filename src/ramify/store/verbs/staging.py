@@ -101,5 +101,5 @@ def put_back(changes: Changes, run: StoredRun, row: SegmentRow) -> None:
     """Offer a claimed row again as it is, and discard what was staged under it."""
     assert row.token is not None
     changes.unstaged.append(row.token)
-    row.state, row.owner, row.token = state_for(run, row.round), None, None
+    row.state, row.owner, row.token, row.line = state_for(run, row.round), None, None, None
     changes.offered.append(row)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ramify.model.limit import LIMITS
+from ramify.model.limit import LIMITS, read_limit
 from ramify.model.process import Stamp
 from ramify.model.value import Key, StoredValue, Swap, after_swaps
 from ramify.store.answers import Answer
@@ -30,7 +30,8 @@ class SwappedValues:
             return False
         self._known.update(changed)
         self._changes.values.update(changed)
-        self._changes.unlimited += (name for space, name in changed if space == LIMITS)
+        limits = ((name, value) for (space, name), value in changed.items() if space == LIMITS)
+        self._changes.relimited += ((name, None if v is None else read_limit(v.value).limit) for name, v in limits)
         return True
 
 
