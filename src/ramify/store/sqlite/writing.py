@@ -37,6 +37,8 @@ LEAVE = "UPDATE session SET gone_at = ? WHERE process = ?"
 REVIVE = "UPDATE run SET state = ?, reason = ?, ended = NULL WHERE id = ?"
 CONSUME = "UPDATE session SET last = ?, answer = ? WHERE process = ?"
 
+#: The head of a line was due when its place opens: it asks again when it is back.
+GATE = "UPDATE segment SET state = 1, due = iif(line IS NULL, due, NULL), line = NULL WHERE run = ? AND state IN (0, 6)"
 UNGATE = "UPDATE segment INDEXED BY gated SET state = 0 WHERE run = ? AND round <= ? AND state = 1"
 #: Heads of lines were due when their places open, and at no other time.
 UNLIMIT = "UPDATE segment INDEXED BY line SET state = 0, due = NULL, line = NULL WHERE line BETWEEN ? AND ?"
@@ -227,7 +229,7 @@ def _write_runs(db: Db, changes: Changes) -> None:
     for limit in changes.unlimited:
         db.execute(UNLIMIT, lines_of(limit))
     for run in changes.gated:
-        db.execute("UPDATE segment SET state = 1, line = NULL WHERE run = ? AND state IN (0, 6)", (run,))
+        db.execute(GATE, (run,))
     if changes.opened:
         db.executemany("UPDATE run SET round = ? WHERE id = ?", changes.opened)
     if changes.ungated:
