@@ -49,7 +49,7 @@ RIGHT = (
     right("long", LONG, "A claim that passes a head over meets the row behind it.", model=cut.PassesOver),
     right("deserted", DESERTED, "So does one that works for some runs only.", model=cut.PassesOver),
     right("plain", "a@h a@h a@h total=1 crash freeze lost", "Killed, frozen and delivered late.", full=True),
-    right("two-at-once-lost", "a@h a@h a@h a@h total=2 holds=2 pairs crash lost", "With lost answers.", full=True),
+    right("two-at-once-lost", "a@h a@h a@h a@h total=2 holds=2 pairs lost", "With lost answers.", full=True),
     right("give-back-lost", "a@h a@h a@h total=1 release defer lost", "With lost answers.", full=True),
     right("two-places-killed", f"{CROWD} crash", "Killed, with lanes and a total.", full=True),
     right("narrow-frozen", "a@h a@h a@g lane=1 total=1 crash freeze lost", "With all three faults.", full=True),
