@@ -15,6 +15,8 @@ from tests.protocol import (
     forget,
     heir,
     join,
+    limit_cases,
+    limit_lock,
     open_transaction,
     outage,
     reopen,
@@ -45,4 +47,6 @@ CASES: tuple[Case, ...] = (
     *swap.CASES,
     *swap_part.CASES,
     *addition.CASES,
+    *limit_cases.CASES,
+    *limit_lock.CASES,
 )

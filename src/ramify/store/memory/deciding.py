@@ -37,7 +37,8 @@ def pause(tables: MemoryTables, run: RunRow, said: Said, now: int) -> RunState:
     if note(tables, run, What.PAUSED, said, now):
         for row in runs.live(tables, run.new.id):
             if row.state in (SegmentState.READY, SegmentState.LIMITED):
-                row.state, row.line = SegmentState.GATED, None
+                # The head of a line was due when its place opens: it asks again when it is back.
+                row.state, row.due, row.line = SegmentState.GATED, None if row.line is not None else row.due, None
     return run.state
 
 

@@ -36,6 +36,8 @@ LEAVE = "UPDATE session SET gone_at = ? WHERE process = ?"
 REVIVE = "UPDATE run SET state = ?, reason = ?, ended = NULL WHERE id = ?"
 CONSUME = "UPDATE session SET last = ?, answer = ? WHERE process = ?"
 
+#: The head of a line was due when its place opens: it asks again when it is back.
+GATE = "UPDATE segment SET state = 1, due = iif(line IS NULL, due, NULL), line = NULL WHERE run = ? AND state IN (0, 6)"
 UNGATE = "UPDATE segment INDEXED BY gated SET state = 0 WHERE run = ? AND round <= ? AND state = 1"
 WAKE = (
     "UPDATE segment INDEXED BY awaiting SET due = NULL, awaits = NULL"
@@ -224,7 +226,7 @@ def _write_runs(db: Db, changes: Changes) -> None:
     for name, limit in changes.relimited:
         lines.change(db, name, limit)
     for run in changes.gated:
-        db.execute("UPDATE segment SET state = 1, line = NULL WHERE run = ? AND state IN (0, 6)", (run,))
+        db.execute(GATE, (run,))
     if changes.opened:
         db.executemany("UPDATE run SET round = ? WHERE id = ?", changes.opened)
     if changes.ungated:

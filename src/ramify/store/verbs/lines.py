@@ -6,7 +6,9 @@ others write first what they change, and then `refill` the lines that this conce
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from ramify.model.limit import (
@@ -29,6 +31,7 @@ from ramify.store.rows import SegmentRow
 from ramify.store.tables import Tables
 
 OPEN = Opening()
+_PLACE = attrgetter("place")
 
 
 class Group(NamedTuple):
@@ -53,7 +56,12 @@ class Places:
         #: Groups whose head was made by this verb, and those that lost theirs.
         self._headed: set[Group] = set()
         self._headless: dict[Group, None] = {}
+        #: Groups whose head is another than the stored one, if they have one.
+        self._left: set[Group] = set()
+        #: What is stored of a group in its order, the next row of that, and the rows that this verb has added.
         self._streams: dict[Group, Iterator[SegmentRow]] = {}
+        self._stored: dict[Group, SegmentRow] = {}
+        self._added: defaultdict[Group, list[SegmentRow]] = defaultdict(list)
         #: Rows that were put in line, by id: what is stored of them is not so any more.
         self._touched: set[int] = set()
 
@@ -94,6 +102,7 @@ class Places:
         if line is not None:
             group = Group(line, row.kind, row.queue)
             self._headed.discard(group)
+            self._left.add(group)
             self._headless[group] = None
 
     def follow(self) -> SegmentRow | None:
@@ -110,12 +119,24 @@ class Places:
         place = self._limits.place_of(group.line)
         if place is None or is_full(place.limit.numbers, self._count(place)):
             return None
-        if group not in self._streams:
-            self._streams[group] = self._tables.in_line(*group)
-        row = next((row for row in self._streams[group] if row.id not in self._touched), None)
+        row = min(self._waiting(group), key=_PLACE, default=None)
         if row is not None:
             self._make_head(row, place)
         return row
+
+    def _waiting(self, group: Group) -> Iterator[SegmentRow]:
+        """Of the limited rows of a group the first that is stored, and those that this verb has added."""
+        for row in self._added[group]:
+            if row.state is SegmentState.LIMITED and row.line == group.line:
+                yield row
+        if group not in self._streams:
+            self._streams[group] = self._tables.in_line(*group)
+        stored = self._stored.pop(group, None)
+        if stored is None or stored.id in self._touched:
+            stored = next((row for row in self._streams[group] if row.id not in self._touched), None)
+        if stored is not None:
+            self._stored[group] = stored
+            yield stored
 
     def _make_head(self, row: SegmentRow, place: Place) -> None:
         row.state, row.line = SegmentState.READY, place.line
@@ -132,8 +153,10 @@ class Places:
         if at is not None and (before == group.line or not self._has_head(group)):
             row.state, row.due = SegmentState.READY, at
             self._headed.add(group)
+            self._headless.pop(group, None)
         else:
             row.state, row.due = SegmentState.LIMITED, None
+            self._added[group].append(row)
         row.line = group.line
         self._line(row)
         if before is not None and before != group.line:
@@ -142,7 +165,7 @@ class Places:
     def _has_head(self, group: Group) -> bool:
         if group in self._headed:
             return True
-        return group not in self._headless and self._tables.has_head(*group)
+        return group not in self._left and self._tables.has_head(*group)
 
     def _line(self, row: SegmentRow) -> None:
         if row.id and row.id not in self._touched:

@@ -51,6 +51,7 @@ FILES = (
     "movable",
     "bounds",
     "limits",
+    "lines",
     "cancel",
     "cancel_tasks",
     "settle",
