@@ -15,8 +15,8 @@ from typing import Any, cast
 import pytest
 
 from ramify import Engine, StoreUnavailable, Values
-from ramify.engine.processes import guest as module
-from ramify.engine.processes.guest import Guest
+from ramify.coordination import guest as module
+from ramify.coordination.guest import Guest
 from ramify.kernel.outgoing.sender import Sender
 from ramify.model.process import Stamp
 from ramify.model.value import Swap
