@@ -19,6 +19,8 @@ from ramify.model.policy import SECOND
 from ramify.model.process import new_process_id
 from ramify.store import here
 
+_DEAD = "its process was silent for too long and was declared dead, or its engine was closed"
+
 
 class Bid:
     """One acquisition of the lock `name`, of which at most `most` hold it at once; it ends `ttl` after its grant."""
@@ -84,7 +86,7 @@ class Bid:
         """Return why the lock is not held, though it was granted; empty while it is held."""
         granted, guest = self.granted, self._ledger.guest
         if granted is None or not guest.is_alive(granted.process):
-            return "its process was silent for too long and was declared dead, or its engine was closed"
+            return _DEAD
         self.state = self._ledger.read(self.name).state
         return self._lost(self.state, guest.store.now())
 
@@ -146,4 +148,4 @@ class Bid:
             return ""
         if (said := state.unlocked) is not None and granted.fence <= said.fence and said.at >= granted.since:
             return f"{said.by} unlocked it" + (f": {said.reason}" if said.reason else "")
-        return "it was declared dead" if not granted.ttl else "its ttl was up, or it was declared dead"
+        return _DEAD

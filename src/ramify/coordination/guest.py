@@ -66,10 +66,14 @@ class Guest:
     def send_as(self, process: int, verb: Callable[[Stamp], T]) -> T:
         """Send a verb as that session, and no other; Reaped if it has ended, and nothing of the verb counts then."""
         with self._changed:
-            sender = self._sender
-            if sender is None or sender.process != process:
-                raise Reaped(f"process {process:x} has ended; enter again as a new one")
-            return self._send(sender, verb)
+            return self._send(self.check_lives_as(process), verb)
+
+    def check_lives_as(self, process: int) -> Sender:
+        """Raise Reaped if that session is known to have ended; asks nobody."""
+        sender = self._sender
+        if sender is None or sender.process != process:
+            raise Reaped(f"process {process:x} has ended; enter again as a new one")
+        return sender
 
     def keep(self) -> None:
         """Let the session last until `let_go` was called as often."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -16,6 +17,13 @@ class Waits(Protocol):
 
     async def until(self, ask: Callable[[], T | None]) -> T:
         """Wait until `ask`, called in another thread, gives something."""
+
+
+class Reserve(Protocol):
+    """Reserves ids of the store."""
+
+    def __call__(self, many: int, above: int = 0, younger: float = math.inf) -> int:
+        """The first of so many contiguous ids of the store; with `younger=0`, reserved after this was called."""
 
 
 class Host(Protocol):
@@ -33,5 +41,5 @@ class Host(Protocol):
     def watcher(self) -> Waits:
         """Coroutines that wait."""
 
-    def reserve_ids(self, many: int) -> int:
-        """The first of so many contiguous ids of the store."""
+    def reserve_ids(self, many: int, above: int = 0, younger: float = math.inf) -> int:
+        """The first of so many contiguous ids of the store; with `younger=0`, reserved after this was called."""

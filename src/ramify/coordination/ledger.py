@@ -7,16 +7,16 @@ dead and grants to those in line in the same swap. A free lock that nobody chang
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ramify.coordination.guest import Guest
+from ramify.coordination.host import Reserve
 from ramify.coordination.sessions import Sessions
 from ramify.kernel.machine import HERE
 from ramify.kernel.tuning import LONGEST_TRY_PAUSE, TRY_PAUSE
 from ramify.model.lock import FENCES, LOCKS, LockState, decode, encode
 from ramify.model.value import Swap
-from ramify.store.reads import PAGE_LIMIT, Reads
 
 #: States that are remembered as they were read last.
 _READ_KEPT = 256
@@ -34,7 +34,7 @@ class Found(NamedTuple):
 class Ledger:
     """The states of all locks of one store, changed by the sessions of one guest."""
 
-    def __init__(self, guest: Guest, reserve_ids: Callable[[int], int]) -> None:
+    def __init__(self, guest: Guest, reserve_ids: Reserve) -> None:
         self.guest = guest
         self._store = guest.store
         self._reserve_ids = reserve_ids
@@ -66,10 +66,11 @@ class Ledger:
         """
         tries = 0
         while True:
+            self.guest.check_lives_as(process)
             version, state = self.read(name)
             now = self._store.now()
-            standing = self._sessions.standing(state.processes, process, may_reap=may_reap)
-            after = wanted(state.without(*standing, now), now)
+            gone = self._sessions.gone(state.processes, process, may_reap=may_reap)
+            after = wanted(state.without(*gone, now), now)
             if after is state:
                 if is_sure or self._still_stands(name, process, version):
                     return state
@@ -79,7 +80,7 @@ class Ledger:
                 self._swap(name, process, 0, LockState(), now)
                 continue
             if not after.has_fences():
-                after = after.numbered(self._store.reserve(FENCES), FENCES)
+                after = after.numbered(self._reserve_ids(FENCES, younger=0), FENCES)
             after = after.granted(now)
             if self._swap(name, process, version, after, now):
                 return after
@@ -97,14 +98,3 @@ class Ledger:
         if is_made:
             self._read[name] = Found(swap.version, state)
         return is_made
-
-
-def states(reads: Reads, now: int) -> Iterator[tuple[str, LockState]]:
-    """Iterate over the locks of a store that somebody holds or waits for, by name, page by page."""
-    after, more = "", True
-    while more:
-        page = reads.values(space=LOCKS, after=(LOCKS, after), limit=PAGE_LIMIT)
-        for found in page:
-            if found.is_live(now) and not (state := decode(found.value)).is_free:
-                yield found.name, state
-        after, more = page[-1].name if page else "", len(page) == PAGE_LIMIT

@@ -18,7 +18,7 @@ from ramify.model.process import Process
 _NONE: frozenset[int] = frozenset()
 
 
-class Standing(NamedTuple):
+class Gone(NamedTuple):
     """Sessions that have `ended`; the `dead`, which are those and the ones whose process is known to be gone."""
 
     ended: Set[int] = _NONE
@@ -31,18 +31,18 @@ class Sessions:
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
         self._lock = threading.Lock()
-        self._known = Standing()
+        self._known = Gone()
         self._ended: Set[int] = _NONE
         self._next_look = 0.0
 
-    def standing(self, processes: Set[int], own: int, *, may_reap: bool = False) -> Standing:
+    def gone(self, processes: Set[int], own: int, *, may_reap: bool = False) -> Gone:
         """Return which of these have ended or are dead; `own` is alive. With `may_reap`, the dead are buried first."""
         if not processes - {own} - self._ended:
-            return Standing(self._ended & processes, self._ended & processes)
+            return Gone(self._ended & processes, self._ended & processes)
         with self._lock:
             if HERE.clock() >= self._next_look:
                 self._look(processes - {own}, may_reap)
-            return Standing(self._known.ended & processes, self._known.dead & processes)
+            return Gone(self._known.ended & processes, self._known.dead & processes)
 
     def _look(self, processes: Set[int], may_reap: bool) -> None:
         began = HERE.clock()
@@ -53,7 +53,7 @@ class Sessions:
             found = {each.id: each for each in self._guest.store.reads.processes()}
         over = {each.id for each in found.values() if each.reaped}
         self._ended = over | {number for number in processes if number not in found}
-        self._known = Standing(
+        self._known = Gone(
             frozenset(self._ended), self._ended | {each.id for each in found.values() if not each.is_alive}
         )
         took = HERE.clock() - began
