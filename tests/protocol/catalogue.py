@@ -15,6 +15,7 @@ from tests.protocol import (
     forget,
     heir,
     join,
+    lock,
     open_transaction,
     outage,
     reopen,
@@ -45,4 +46,5 @@ CASES: tuple[Case, ...] = (
     *swap.CASES,
     *swap_part.CASES,
     *addition.CASES,
+    *lock.CASES,
 )
