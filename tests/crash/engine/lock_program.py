@@ -4,7 +4,8 @@
 
 It is told what to do as `program.py` is. It acquires the lock again and again, and does its work in an outside system:
 a file that knows the highest fence it has seen, and refuses work under one that is not above it. Lines of the file
-WITNESS say what happened, each whole: `grant FENCE`, `done FENCE`, `refused FENCE`, `lost FENCE`. It ends when there
+WITNESS say what happened, each whole: `grant FENCE`, `done FENCE`, `refused FENCE`, `lost FENCE`,
+`slow PROCESS`. It ends when there
 is a file OVER beside it. As the work `hold` it only waits for the lock and keeps it.
 """
 
@@ -27,6 +28,8 @@ OVER = "over"
 DEAD_AFTER = 0.5
 #: Most that it does between its grant and its work.
 MOST_STEPS = 20_000
+#: One grant in so many is slow, and says so with its process: whoever freezes it then has frozen a holder.
+SLOW, LONG_STEPS = 40, 4_000_000
 
 
 def engine_at(file: str | Path) -> Engine:
@@ -52,9 +55,12 @@ def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
             with lock as held:
                 fence = held.fence
                 say(f"grant {fence}")
-                for _ in range(chance.randrange(MOST_STEPS)):
+                is_slow = chance.randrange(SLOW) == 0
+                if is_slow:
+                    say(f"slow {os.getpid()}")
+                for _ in range(LONG_STEPS if is_slow else chance.randrange(MOST_STEPS)):
                     pass
-                outside(Path(witness).with_suffix(".highest"), fence, say)
+                outside(outside_of(witness), fence, say)
         except LockLost:
             say(f"lost {fence}")
     engine.close()
@@ -72,6 +78,11 @@ def outside(file: Path, fence: int, say: Callable[[str], None]) -> None:
         opened.write(f"{fence}\n")
         opened.flush()
         say(f"done {fence}")
+
+
+def outside_of(witness: str | Path) -> Path:
+    """The file of the outside system."""
+    return Path(witness).with_suffix(".highest")
 
 
 def grants_in(witness: str | Path) -> int:

@@ -7,6 +7,7 @@ with the lock and thaws when others have had it. Nobody waits for the dead.
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from ramify.inspect.locks import locks
 from ramify.testing import oracle
 from tests.crash.clients import LIMIT, STORE, WITNESS, Client, Clients, wait_until
-from tests.crash.engine.lock_program import DEAD_AFTER, NAME, OVER, engine_at, grants_in
+from tests.crash.engine.lock_program import DEAD_AFTER, NAME, OVER, engine_at, grants_in, outside_of
 
 PROGRAM = "tests.crash.engine.lock_program"
 TOGETHER = 4
@@ -41,7 +42,9 @@ def fight(folder: Path, clients: Clients, chance: random.Random, grants: int, la
             working[at] = begin()
             kills += 1
             continue
-        working[at].stop_between_writes()
+        if chance.random() < 0.7:
+            at = _holder(witness, working)
+        freeze(working[at], outside_of(witness))
         before = grants_in(witness)
         # Others go on without it, if it was in their way after it was declared dead.
         wait_until(lambda: grants_in(witness) > before + 3, "grants to others")  # noqa: B023
@@ -51,6 +54,35 @@ def fight(folder: Path, clients: Clients, chance: random.Random, grants: int, la
     for client in working:
         assert client.ends_within(LIMIT)
     return {"kills": kills, "freezes": freezes, **verdict(folder, grants)}
+
+
+def _holder(witness: Path, working: list[Client]) -> int:
+    """Wait until one of them holds the lock for some time; which it is."""
+
+    def slow() -> list[str]:
+        return [line.split()[1] for line in witness.read_text().splitlines() if line.startswith("slow")]
+
+    before = len(slow())
+    wait_until(lambda: len(slow()) > before, "somebody who is slow")
+    pids = [client.pid for client in working]
+    return pids.index(int(slow()[-1])) if int(slow()[-1]) in pids else 0
+
+
+def freeze(client: Client, outside: Path) -> None:
+    """Freeze a program at a moment at which it keeps neither the store nor the outside system from others."""
+    pause = threading.Event()
+    client.stop_between_writes()
+    while _locks(client.pid, outside):
+        client.thaw()
+        pause.wait(0.005)
+        client.stop_between_writes()
+
+
+def _locks(pid: int, file: Path) -> bool:
+    """Whether a process has locked a file, and does not only wait for that."""
+    inode = f":{file.stat().st_ino}" if file.exists() else "none"
+    held = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+    return any(lock[1] == "FLOCK" and lock[4] == str(pid) and lock[5].endswith(inode) for lock in held)
 
 
 def verdict(folder: Path, grants: int) -> dict[str, int]:
@@ -113,4 +145,4 @@ def test_ten_thousand_grants_are_fought_over_by_programs_that_are_killed_and_fro
         record_property(what, count)
     assert found["kills"] > 10
     assert found["freezes"] > 10
-    assert found["refused"], "nobody came late, so nothing was proved about it"
+    assert found["refused"] > 5, "hardly anybody came late, so nothing was proved about it"
