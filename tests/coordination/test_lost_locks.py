@@ -17,8 +17,8 @@ import pytest
 from ramify import Engine, LockLost
 from ramify.coordination import guest as guests
 from ramify.coordination.unlocking import unlock
-from ramify.errors import StoreUnavailable
-from ramify.model.lock import FREE_FOR
+from ramify.errors import StaleStamp, StoreUnavailable
+from ramify.model.lock import FENCES, FREE_FOR
 from ramify.store.contract import Store
 from ramify.store.open import open_store
 from ramify.testing.using import using
@@ -213,6 +213,60 @@ def test_each_verb_that_gets_lost_is_made_up_for(way: Way, tmp_path: Path) -> No
         with engine.lock("report") as held:
             fences.append(held.fence)
     assert fences == [fences[0], fences[0] + 1, fences[0] + 2]
+    assert state(engine).is_free
+    engine.close()
+
+
+def test_who_stood_still_before_the_first_grant_of_a_name_brings_no_old_fences(tmp_path: Path) -> None:
+    other, late = Engine("unused.db"), Engine("unused.db")
+    with using(other, tmp_path / "test.db") as bench:
+        fences: list[int] = []
+
+        class Slow(Losing):
+            """Others hold the lock, and it is forgotten, after this client has reserved its fences."""
+
+            def reserve(self, count: int) -> int:
+                first = inner.reserve(count)
+                if count == FENCES and not fences:
+                    with other.lock("report") as held:
+                        fences.append(held.fence)
+                    bench.advance(FREE_FOR / 1_000_000 + 1)
+                return first
+
+        inner = open_store(tmp_path / "test.db", durability="process", clock=bench.clock)
+        late._runtime.use(cast(Store, Slow(inner, {})))
+        with late.lock("report") as held:
+            assert [held.fence > fence for fence in fences] == [True]
+        late.close()
+
+
+def test_what_was_asked_for_and_given_up_is_not_granted_when_it_arrives_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests, "GUEST_PATIENCE", 0.05)
+    inner = open_store(tmp_path / "test.db", durability="process")
+    under_way: list[tuple[Any, Any]] = []
+
+    class Late(Losing):
+        """Swaps get stuck on their way, while it is told so."""
+
+        is_stuck = False
+
+        def swap(self, stamp: Any, swaps: Any) -> bool:
+            if self.is_stuck and swaps[0].version:
+                under_way.append((stamp, swaps))
+                raise StoreUnavailable("stuck")
+            return inner.swap(stamp, swaps)
+
+    engine, store = Engine("unused.db"), Late(inner, {})
+    engine._runtime.use(cast(Store, store))
+    with engine.lock("report"):
+        pass
+    store.is_stuck = True
+    with pytest.raises(StoreUnavailable, match="stuck"):
+        engine.lock("report").__enter__()
+    with pytest.raises(StaleStamp):
+        inner.swap(*under_way[-1])
     assert state(engine).is_free
     engine.close()
 
