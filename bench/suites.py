@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bench import (
+    coordination_locks,
     dag_chain,
     dag_diamond,
     dag_fan_in,
@@ -67,6 +68,7 @@ SUITES: tuple[Suite, ...] = (
     jobs_cron.SUITE,
     recovery_kill.SUITE,
     recovery_killer.SUITE,
+    coordination_locks.SUITE,
 )
 
 

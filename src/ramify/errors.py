@@ -7,6 +7,9 @@
     ├── GateClosed
     ├── JobFailed
     │   └── JobCancelled
+    ├── LockLost
+    ├── LockReentered
+    ├── LockTimeout
     ├── NotInstalled
     ├── OutsideTask
     ├── OverwriteError
@@ -98,6 +101,23 @@ class JobFailed(RamifyError):
 
 class JobCancelled(JobFailed):
     """The job was cancelled or expired, so it has no result. `error` says why."""
+
+
+class LockLost(RamifyError):
+    """The lock is not held any more: others may hold it, so undo or repeat the work that it guarded."""
+
+
+class LockReentered(RamifyError):
+    """This thread or coroutine holds the lock already, and would wait for itself."""
+
+
+class LockTimeout(RamifyError):
+    """The lock was not free in time. `name` is its name, and `holders` are those who hold it."""
+
+    def __init__(self, text: str, name: str = "", holders: Iterable[Any] = ()) -> None:
+        super().__init__(text)
+        self.name = name
+        self.holders: tuple[Any, ...] = tuple(holders)
 
 
 class QueueFull(RamifyError):

@@ -30,6 +30,10 @@ Values
     Values         values that a store shares (`engine.values("quota", int)`)
     CurrentValues  the same in a task, changed with its end (`current().values("quota", int)`)
 
+Locks
+    Lock           a lock that a store shares (`engine.lock("report")`)
+    Held           a lock that this program holds (`with engine.lock("report") as held:`)
+
 Tasks and resources
     TaskDecorator  the decorator that `engine.task(...)` returns
     Resource       a value shared by the tasks of a process (`@engine.resource`)
@@ -58,6 +62,8 @@ Health
     ReadyTask      a task that could run now
 """
 
+from ramify.coordination.held import Held as Held
+from ramify.coordination.lock import Lock as Lock
 from ramify.engine.jobs.job import JobProgress as JobProgress
 from ramify.engine.jobs.queue import Queue as Queue
 from ramify.engine.processes.working import Working as Working

@@ -50,7 +50,7 @@ def seen(thing: object) -> set[str]:
 def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
     engine = Engine("memory:")
     assert seen(Tasks()) == {"around", "cron", "dag", "include", "pipeline", "resource", "schedule", "task"}
-    looks, works = {"find", "health", "listen", "runs"}, {"close", "run", "start", "values", "working"}
+    looks, works = {"find", "health", "listen", "runs"}, {"close", "lock", "run", "start", "values", "working"}
     jobs = {"aenqueue", "aenqueue_many", "enqueue", "enqueue_many", "job", "job_states", "jobs", "queue"}
     assert seen(engine) == seen(Engine) == seen(Tasks) | looks | works | jobs
 

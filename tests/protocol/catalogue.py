@@ -17,6 +17,7 @@ from tests.protocol import (
     join,
     limit_cases,
     limit_lock,
+    lock,
     open_transaction,
     outage,
     reopen,
@@ -49,4 +50,5 @@ CASES: tuple[Case, ...] = (
     *addition.CASES,
     *limit_cases.CASES,
     *limit_lock.CASES,
+    *lock.CASES,
 )

@@ -14,8 +14,8 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Guides",
         "guides",
         (
-            "trees", "crawl", "fan-out", "dags", "pipelines", "compensation", "jobs", "schedules", "values", "limits",
-            "django", "service", "deploying", "testing", "tasks",
+            "trees", "crawl", "fan-out", "dags", "pipelines", "compensation", "jobs", "schedules", "values", "locks",
+            "limits", "django", "service", "deploying", "testing", "tasks",
         ),
     ),
     ("Tutorial", "tutorial", ("index",)),

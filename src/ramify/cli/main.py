@@ -42,6 +42,8 @@ COMMANDS = {
     "logs": "Show the log lines of a run or a task; --follow tails them.",
     "gates": "List gates that wait for an answer.",
     "answer": "Answer a gate of a pipeline.",
+    "locks": "List the locks that are held, and who waits.",
+    "unlock": "Take a lock from whoever holds it.",
     "retry": "Retry tasks that ended.",
     "resolve": "Mark a task as done with a result, or as skipped.",
     "cancel": "Cancel a run, a task, or a task and its descendants.",

@@ -12,13 +12,14 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any, Literal, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
+from ramify.coordination.lock import Lock, lock_of
 from ramify.engine.jobs.job import Job
 from ramify.engine.jobs.queue import Queue
 from ramify.engine.jobs.queue_limit import OnFull
@@ -339,6 +340,22 @@ class Engine(Tasks):
         made with the end of the task.
         """
         return Values(self._runtime, space, of)
+
+    def lock(
+        self,
+        name: str | Callable[..., str],
+        *,
+        wait: Duration | None = 45,
+        holders: int = 1,
+        ttl: Duration | None = None,
+    ) -> Lock:
+        """Return a lock that all programs of the store share: `with engine.lock("report"):` or `async with`.
+
+        As a decorator it takes its name from the arguments: `@engine.lock("report-{customer}")`, or a function of them.
+        At most `holders` hold it at a time. After `wait` (seconds or a timedelta; None for ever) it raises LockTimeout.
+        A lock is held until it is released, its process dies, or `ttl` is up.
+        """
+        return lock_of(self._runtime.locks, name, wait, holders, ttl)
 
     # workers
 

@@ -19,11 +19,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ramify.coordination.guest import Guest
+from ramify.coordination.locks import Locks
 from ramify.engine.jobs.enqueuing import Enqueuing
 from ramify.engine.jobs.retention import KEEP_DONE, Janitor
 from ramify.engine.library import StoreLibrary
 from ramify.engine.processes.address import folder_now
-from ramify.engine.processes.guest import Guest
 from ramify.engine.processes.housekeeping import Housekeeping
 from ramify.engine.processes.signal_text import Form, Log, LogLines, Teller, say
 from ramify.engine.processes.unknown_kinds import UnknownKinds
@@ -112,6 +113,9 @@ class Runtime:
         self._users = 0
         self.enqueuing = Enqueuing(self)
         self.watcher = Watcher(self)
+        self.locks = Locks(self)
+        #: How patient the session is in which this program changes values and holds locks.
+        self.guest_settings = Settings()
         self._let_go = weakref.finalize(self, _close, self._opened, self._guests)
         forks.register(self)
 
@@ -184,12 +188,13 @@ class Runtime:
         with self._lock:
             store = self.store
             if not self._guests:
-                self._guests.append(Guest(store))
+                self._guests.append(Guest(store, settings=self.guest_settings))
             return self._guests[0]
 
     def close(self) -> None:
         """Close the store and the resources. It is opened again when it is next needed."""
         close_all(self.resources())
+        self.locks.close()
         with self._lock:
             _close(self._opened, self._guests)
 

@@ -55,6 +55,14 @@ GUEST_PATIENCE = 8.0
 #: each time.
 TRY_PAUSE, LONGEST_TRY_PAUSE = 0.001, 0.05
 
+# locks
+
+#: How often who waits for a lock looks whether its holder is still there: the first in line, and at most. A look is a
+#: read or two; those behind the first look less often.
+LOCK_LOOK, LONGEST_LOCK_LOOK = 0.5, 5.0
+#: The list of processes is read for locks no more often than this, and takes a twentieth of the time at most.
+SHORTEST_SESSION_LOOK = 0.05
+
 # jobs
 
 #: How long one waits at most who writes next, so that those whose jobs were just written come along with more: half as

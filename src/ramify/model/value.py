@@ -22,6 +22,8 @@ from ramify.model.task import MAX_ID, check_name
 A_SPACE, A_VALUE = "the space of a value", "the name of a value"
 #: The largest value, in bytes.
 MAX_VALUE = 65_536
+#: Spaces whose names begin so are ours: no program can name them.
+RESERVED = "ramify."
 #: How often a task is tried again because others swapped its values, before that counts as a failed attempt.
 MOST_TRIES = 100
 #: The space and the name of a value.

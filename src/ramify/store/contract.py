@@ -199,7 +199,10 @@ class Store(Protocol):
     # adding
 
     def reserve(self, count: int) -> int:
-        """The first of `count` ids that nobody else will ever get. Gaps are normal: a crash wastes the block."""
+        """The first of `count` ids that nobody else will ever get. Gaps are normal: a crash wastes the block.
+
+        Blocks rise: one that was asked for after another was answered, by whichever client, lies above it.
+        """
 
     def start(
         self,

@@ -21,7 +21,7 @@ from ramify.model.codec.refusal import cause_of, explain, in_words
 from ramify.model.codec.wire import TooLarge, Wire, write
 from ramify.model.policy import SECOND, Duration, seconds_in
 from ramify.model.task import check_name
-from ramify.model.value import A_SPACE, A_VALUE, MAX_VALUE, Key, StoredValue, Swap
+from ramify.model.value import A_SPACE, A_VALUE, MAX_VALUE, RESERVED, Key, StoredValue, Swap
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -53,6 +53,8 @@ class Space(Generic[T]):
 
     def __init__(self, name: str, of: Any) -> None:
         self.name = check_name(A_SPACE, name)
+        if self.name.startswith(RESERVED):
+            raise ConfigError(f"values({name!r}): names that begin with {RESERVED!r} are reserved. Choose another.")
         self._of = of
         try:
             self._wire = Wire(of)

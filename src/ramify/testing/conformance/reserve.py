@@ -47,5 +47,12 @@ def ids_of_tasks_in_the_log_are_never_given_again(house: House) -> None:
     assert all(house.store.reserve(1) not in tasks.ids for _ in range(20))
 
 
+@case("reserve")
+def blocks_rise_whichever_client_asks(house: House) -> None:
+    clients = [house.store, house.client(), house.client()]
+    firsts = [clients[i % 3].reserve(1 + i % 7) for i in range(60)]
+    assert firsts == sorted(firsts)
+
+
 def _block(first: int, count: int) -> range:
     return range(first, first + count)

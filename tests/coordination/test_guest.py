@@ -15,8 +15,8 @@ from typing import Any, cast
 import pytest
 
 from ramify import Engine, StoreUnavailable, Values
-from ramify.engine.processes import guest as module
-from ramify.engine.processes.guest import Guest
+from ramify.coordination import guest as module
+from ramify.coordination.guest import Guest
 from ramify.kernel.outgoing.sender import Sender
 from ramify.model.process import Stamp
 from ramify.model.value import Swap
@@ -81,8 +81,9 @@ def test_a_session_says_that_it_lives_while_it_is_used(monkeypatch: pytest.Monke
     store = open_store(tmp_path / "test.db", clock=clock)
     guest = Guest(store)
     assert put(guest, store)
+    guest.keep()  # so that it does not end, whoever is slow
     clock.advance(7)
-    wait_until(lambda: (store.reads.processes()[0].beat_age or 0) < 7)
+    wait_until(lambda: (age := store.reads.processes()[0].beat_age) is not None and age < 7)
     guest.close()
     store.close()
 

@@ -1,0 +1,200 @@
+"""The locks of one engine: who of this program holds which, and the thread in which its coroutines ask.
+
+Promises: a thread or a coroutine that would wait for itself is told so. The steps of coroutines run in one thread of
+their own, one after the other, so that no loop waits for a commit, and threads that loops lend stay free. What could
+not be taken back, because the store was away, is taken back as soon as it answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+
+from ramify.coordination.bid import Bid
+from ramify.coordination.held import Held
+from ramify.coordination.host import Host
+from ramify.coordination.ledger import Ledger
+from ramify.coordination.naming import in_words
+from ramify.errors import ConfigError, LockReentered, LockTimeout, StoreUnavailable
+from ramify.kernel.machine import HERE
+from ramify.kernel.tuning import DEAF, LONGEST_READ_PAUSE, LONGEST_RESEND, LONGEST_REST, READ_PAUSE
+from ramify.store import forks
+
+T = TypeVar("T")
+#: A thread by its number, or a coroutine by its task.
+Doer = object
+
+
+class Locks:
+    """All that the locks of one engine have in common."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._begin()
+        forks.register(self)
+
+    def orphan(self) -> None:
+        """In a forked child: it holds nothing, and the thread of its parent's coroutines is not there."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._held: Counter[tuple[str, Doer]] = Counter()
+        self._ledger: Ledger | None = None
+        self._steps: ThreadPoolExecutor | None = None
+
+    # acquiring
+
+    def acquire(self, name: str, most: int, ttl: int | None, wait: float) -> Held:
+        """Acquire a lock, waiting for so many seconds."""
+        refuse_on_loop(name)
+        doer: Doer = threading.get_ident()
+        bid = self._bid(name, most, ttl, doer)
+        end = HERE.clock() + wait
+        try:
+            seen = self._host.store.wait(0, 0) if wait > 0 else 0
+            while not bid.ask(waits=wait > 0):
+                if HERE.clock() >= end:
+                    if bid.withdraw():
+                        break
+                    raise _timeout(bid, wait, self._host.store.now())
+                seen = self._rest(bid, seen, end)
+            return self._taken(bid, doer)
+        except BaseException:
+            # Ctrl-C strikes anywhere: whatever is there of the bid goes, also if it was just granted.
+            self._give_up(bid)
+            raise
+
+    async def acquire_async(self, name: str, most: int, ttl: int | None, wait: float) -> Held:
+        """Acquire a lock in a coroutine."""
+        doer: Doer = asyncio.current_task()
+        await self.aside(lambda: self._host.guest)
+        bid = self._bid(name, most, ttl, doer)
+        end = HERE.clock() + wait
+        try:
+            while not await self.aside(lambda: bid.ask(waits=wait > 0)):
+                left = end - HERE.clock()
+                if left <= 0:
+                    if await self.aside(bid.withdraw):
+                        break
+                    raise _timeout(bid, wait, self._host.store.now())
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, bid.look_after())):
+                        await self._host.watcher.until(lambda: bid.is_news() or None)
+            return self._taken(bid, doer)
+        except BaseException:
+            # Cancelled, perhaps: what is under way in the thread comes to its end there, and then this.
+            await asyncio.shield(asyncio.wrap_future(self._submit(lambda: self._give_up(bid))))
+            raise
+
+    def _rest(self, bid: Bid, seen: int, end: float) -> int:
+        """Sleep until there is news for a bid, or it should look; what there was to see by then."""
+        clock = HERE.clock
+        until = min(end, clock() + bid.look_after())
+        longest = DEAF if threading.current_thread() is threading.main_thread() else LONGEST_REST
+        while True:
+            began = clock()
+            if bid.is_news() or began >= until:
+                return seen
+            # In proportion to what a read takes, and to those before it: a store may change without pause.
+            line = 1 + bid.place
+            time.sleep(min(line * READ_PAUSE * (clock() - began), LONGEST_READ_PAUSE))
+            before = seen
+            while seen == before and (left := until - clock()) > 0:
+                seen = self._host.store.wait(min(left, longest), seen)
+
+    def _bid(self, name: str, most: int, ttl: int | None, doer: Doer) -> Bid:
+        with self._lock:
+            if self._held[name, doer] >= most:
+                raise LockReentered(
+                    f"lock({name!r}): this {'coroutine' if isinstance(doer, asyncio.Task) else 'thread'} holds it "
+                    "already, and would wait for itself: locks are not re-entrant. Acquire it once, at the outermost "
+                    "place."
+                )
+            guest = self._host.guest
+            if self._ledger is None or self._ledger.guest is not guest:
+                self._ledger = Ledger(guest, self._host.reserve_ids)
+            return Bid(self._ledger, name, most, ttl)
+
+    def _taken(self, bid: Bid, doer: Doer) -> Held:
+        held = Held(self, bid, doer)
+        with self._lock:
+            self._held[bid.name, doer] += 1
+        return held
+
+    # leaving
+
+    def let_go(self, bid: Bid, doer: Doer) -> str:
+        """Release what a bid holds; why it had been lost, or nothing."""
+        with self._lock:
+            self._held[bid.name, doer] -= 1
+            if not self._held[bid.name, doer]:
+                del self._held[bid.name, doer]
+        try:
+            return bid.leave()
+        except BaseException:
+            self._give_up(bid)
+            raise
+
+    def _give_up(self, bid: Bid) -> None:
+        """Let nothing of a bid be left, now or as soon as the store answers."""
+        try:
+            bid.leave()
+        except StoreUnavailable:
+            self._submit(lambda: self._leave_later(bid))
+
+    def _leave_later(self, bid: Bid) -> None:
+        while True:
+            try:
+                bid.leave()
+                return
+            except StoreUnavailable:
+                time.sleep(LONGEST_RESEND)
+
+    # the thread of coroutines
+
+    async def aside(self, step: Callable[[], T]) -> T:
+        """Make a step in the thread of coroutines, to its end, also if nobody waits for it any more."""
+        return await asyncio.wrap_future(self._submit(step))
+
+    def _submit(self, step: Callable[[], T]) -> Future[T]:
+        with self._lock:
+            if self._steps is None:
+                self._steps = ThreadPoolExecutor(1, "ramify-locks")
+            return self._steps.submit(step)
+
+    def close(self) -> None:
+        """Let the thread of coroutines end, when it has made its steps."""
+        with self._lock:
+            if self._steps is not None:
+                self._steps.shutdown(wait=False)
+                self._steps = None
+
+
+def refuse_on_loop(name: str) -> None:
+    """Refuse to block a thread in which an event loop runs."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ConfigError(
+        f"lock({name!r}): `with` and `try_acquire` would block the event loop. Write "
+        f"`async with engine.lock({name!r}):` or `await lock.atry_acquire()`."
+    )
+
+
+def _timeout(bid: Bid, wait: float, now: int) -> LockTimeout:
+    holders = bid.state.holders
+    said = "; ".join(in_words(each, now) for each in holders) or "others, one after the other"
+    return LockTimeout(
+        f"lock({bid.name!r}): not free{f' within {wait:g} s' if wait > 0 else ''}. Held by {said}. Give more time with "
+        "wait=, or see `ramify locks`.",
+        bid.name,
+        holders,
+    )
