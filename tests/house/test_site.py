@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import ramify
-from tools.site import commands, examples, names, order, tutorial
+from tools.site import behaviour, commands, examples, names, order, tutorial
 from tools.site.commands import exit_codes
 from tools.site.names import MODULES, names_of
 
@@ -234,3 +234,12 @@ def code_of(path: Path) -> Iterator[str]:
         text = re.sub(r"  # (type: ignore|noqa).*", "", line).strip()
         if re.match(r"(assert|run = |with |from ramify|@engine|engine = )", text):
             yield text
+
+
+def test_the_table_of_behaviour_has_a_row_for_each_test_and_leaves_out_stores_that_it_skips() -> None:
+    ((path, page),) = behaviour.pages(ROOT)
+    assert path == "reference/behaviour.md"
+    rows = [line for line in page.splitlines() if "✓" in line]
+    assert "| A program and a task exclude each other | ✓ | ✓ |" in rows
+    assert "| Two processes exclude each other |  | ✓ |" in rows
+    assert len(rows) > 100

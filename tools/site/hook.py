@@ -13,7 +13,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from tools.site import commands, examples, names, order, tutorial
+from tools.site import behaviour, commands, examples, names, order, tutorial
 
 ROOT = Path(__file__).parents[2]
 #: A link to a program of examples/, as it works on GitHub; the site has a page for each of them.
@@ -22,7 +22,7 @@ _EXAMPLE = re.compile(r"\]\((?:\.\./)+(examples/\w+)\.py\)")
 
 def on_files(files: Files, *, config: MkDocsConfig, **_: Any) -> Files:
     """Add the generated pages, and set the navigation."""
-    for make in (tutorial.pages, commands.pages, names.pages, examples.pages):
+    for make in (tutorial.pages, commands.pages, names.pages, examples.pages, behaviour.pages):
         for path, text in make(ROOT):
             files.append(File.generated(config, path, content=text))
     config.nav = order.nav_of(file.src_uri for file in files.documentation_pages())

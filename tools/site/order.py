@@ -20,7 +20,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     ("Tutorial", "tutorial", ("index",)),
     ("Concepts", "concepts", ("index", "log", "claims", "rounds", "joins", "lives", "survival")),
-    ("Reference", "reference", ("api", "types", "cli", "errors", "defaults")),
+    ("Reference", "reference", ("api", "types", "cli", "errors", "defaults", "behaviour")),
     ("Operations", "operations", ("deploy", "size", "backup", "monitor")),
     (
         "Coming from",
