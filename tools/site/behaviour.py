@@ -10,6 +10,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tools.site.tutorial import sentence_of
+
 PAGE = "reference/behaviour.md"
 #: What stores are called where people read of them.
 TITLES = {"memory": "memory", "sqlite": "SQLite", "postgres": "PostgreSQL", "redis": "Redis"}
