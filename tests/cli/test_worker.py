@@ -17,6 +17,7 @@ from ramify.model.mark import Settled
 from ramify.store.open import open_store
 from tests.crash.clients import wait_until
 from tests.crash.test_disk_full import _why_not_mount
+from tests.kernel.shop import rewrite
 
 RAMIFY = [sys.executable, "-m", "ramify"]
 #: What no test should ever need.
@@ -322,7 +323,7 @@ def test_a_worker_is_steered_by_signals(program: Path, serve: Callable[..., Serv
     worker.process.send_signal(signal.SIGTTOU)
     worker.hears("^one worker process less: 1$")
     (program / "go").touch()
-    (program / "walk.py").write_text(PROGRAM.replace('".began"', '".begun"'))
+    rewrite(program / "walk.py", PROGRAM.replace('".began"', '".begun"'))
     worker.process.send_signal(signal.SIGHUP)
     worker.hears("^reloaded$")
     text = "from walk import *; engine.start([wait_for.of('go')], name='again').wait()"

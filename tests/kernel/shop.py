@@ -6,6 +6,7 @@ Everything is real: the stores, the kernel, its threads and its event loop. Wait
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -269,6 +270,13 @@ class Away:
             raise StoreUnavailable(f"{name}: away")
 
         return sent
+
+
+def rewrite(module: Path, text: str) -> None:
+    """Change a module that was imported before: its bytecode is told from the new text by size and second only."""
+    second = module.stat().st_mtime
+    module.write_text(text)
+    os.utime(module, (second + 2, second + 2))
 
 
 def wait_until(true: Callable[[], object], seconds: float = LONG) -> None:

@@ -30,6 +30,7 @@ from ramify.model.event import Status
 from ramify.store.contract import Store
 from ramify.store.open import open_store
 from tests.crash.engine.scene import is_alive
+from tests.kernel.shop import rewrite
 
 #: What no test should ever need.
 LONG = 30.0
@@ -843,7 +844,7 @@ def test_a_child_that_was_asked_to_go_is_not_replaced_while_it_finishes_what_it_
     (tmp_path / "start").touch()
     watched = watch(SLOW_TO_START.replace("def work", "def rest"), grace=LONG)
     wait_until(at_work(watched, 1), "a child at work")
-    (watched.folder / "staff.py").write_text(SLOW_TO_START)
+    rewrite(watched.folder / "staff.py", SLOW_TO_START)
     watched.crew.add()
     run = bench(watched).start(("work", str(tmp_path)))
     wait_until((tmp_path / "began").exists, "the other one to begin a task")

@@ -99,8 +99,9 @@ def write(db: Db, changes: Changes, columns: Mapping[int, TaskColumns]) -> int:
     for run, new in changes.new_joins:
         joins.create(db, run, new)
     _write_tasks(db, changes, columns)
-    if changes.reset:
+    if changes.disowned:
         db.executemany(DISOWN, changes.disowned)
+    if changes.reset:
         joins.save(db, changes.reset)
     if changes.waiters:
         joins.write_waiters(db, changes.waiters)

@@ -79,6 +79,23 @@ def what_a_task_with_an_heir_made_is_replaced(house: House) -> None:
 
 
 @case("reopen")
+def the_maker_takes_its_place_back_in_a_join_of_another_run_that_has_fired(house: House) -> None:
+    """That join stays as it is, and so do all others; only who stands in its slot is another again."""
+    maker, then = house.tasks(awaited=True), house.tasks(kind="sum", waits=True)
+    run = house.any_run(maker, endless=True)
+    other = house.any_run(then, joins=[NewJoins.one(then.first, 1)], endless=True)
+    house.add(other, waiters=[NewWaiters.one(maker.first, then.first, 0)])
+    worker = house.worker()
+    heir = house.tasks(kind="copy", parents=maker.first)
+    worker.done(worker.take(kinds=["walk"]), children=[heir], heirs={maker.first: heir.first})
+    worker.done(worker.take(kinds=["copy"]))
+    assert house.join(other, then.first).fired
+    assert list(house.store.reads.members(then.first).rows) == [(0, heir.first)]
+    assert worker.reopen(run, [maker.first]).makers == (maker.first,)
+    assert list(house.store.reads.members(then.first).rows) == [(0, maker.first)]
+
+
+@case("reopen")
 def the_counters_of_an_edition_move_to_replaced(house: House) -> None:
     map = Map(house)
     map.make(items=3)
