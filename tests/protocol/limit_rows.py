@@ -18,7 +18,7 @@ Alike = tuple[tuple[int, int], ...]
 
 
 class Work(NamedTuple):
-    """What a row is about, for ever; rows are numbered in the order of claims."""
+    """The fixed part of a row; rows are numbered in the order of claims."""
 
     kind: str
     lane: str
@@ -89,7 +89,7 @@ class State(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What a model begins with, and what may happen in it: `a@h a@g#1 lane=1 total=1 crash`.
+    """The beginning of a model, and the faults that may happen: `a@h a@g#1 lane=1 total=1 crash`.
 
     Rows are named as `kind@lane` or `kind@lane#run`, then limits, options and faults. After `leaves=x`, or `leaves=1`,
     nobody may serve that kind or run any more. The tasks of a `long` run take hours, one at a time. `pairs` are claims
@@ -142,7 +142,7 @@ def arranged(s: State, alike: Alike, order: tuple[int, ...]) -> State:
 
 
 def says(request: Request, after: State, met: int = 0) -> str:
-    """What a verb came to, in words."""
+    """Say in words how a verb ended."""
     if request.verb == CLAIM:
         states = [after.rows[r].state for r in members(met)]
         return "claims" if CLAIMED in states else "finds no room for" if LIMITED in states else "comes too soon for"

@@ -125,7 +125,7 @@ class Places:
         return row
 
     def _waiting(self, group: Group) -> Iterator[SegmentRow]:
-        """Of the limited rows of a group the first that is stored, and those that this verb has added."""
+        """Yield the first stored row of a group that is limited, and all that this verb has added."""
         for row in self._added[group]:
             if row.state is SegmentState.LIMITED and row.line == group.line:
                 yield row
