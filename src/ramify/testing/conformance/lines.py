@@ -110,6 +110,7 @@ def a_part_of_a_head_that_goes_back_is_no_head(house: House) -> None:
     worker.release(only(worker.claim(1)))
     free = [row for row in house.live(run) if row.state is READY]
     assert [row.line for row in free] == [None, line_of("api")]
+    assert len(tasks_of(worker.claim())) == 1
 
 
 @case("commit")
@@ -126,7 +127,9 @@ def the_next_in_line_is_ready_although_the_place_is_closed(house: House) -> None
     assert (head.state, head.due) == (READY, until)
     assert other.claim() == ()
     house.clock.advance(10)
-    assert tasks_of(other.claim(1)) == [head.first]
+    ended = [claim for claim in (other.take() for _ in range(3)) if other.done(claim)]
+    assert ended[0].tasks[0] == head.first
+    assert house.live(run) == []
 
 
 @case("pause")
@@ -159,3 +162,14 @@ def the_next_row_follows_when_the_run_of_the_first_fails_at_its_deadline(house: 
     house.clock.advance(10)
     assert house.settle(late).state.is_end
     assert tasks_of(worker.claim()) == [other.first]
+
+
+@case("swap")
+def what_was_claimed_before_a_limit_covered_it_counts(house: House) -> None:
+    house.any_run(*[house.tasks(1) for _ in range(4)])
+    worker = house.worker()
+    claims = worker.claim(2)
+    declare(house, most=2)
+    assert worker.claim() == ()
+    worker.done(claims[0])
+    assert len(worker.claim()) == 1
