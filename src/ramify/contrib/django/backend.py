@@ -5,6 +5,7 @@
 store       a file or a URL, as `Engine` takes it; it must be given
 on_commit   True: what is enqueued in a transaction of a database is added when that is committed, and never if it is
             rolled back. False: it is added at once, and a worker may begin it before the transaction is committed
+max_running how many tasks of a queue run at a time, in all workers together: {"mail": 10}
 keep        how long results are kept after success: seconds or a timedelta, else a day
 
 Promises: what is enqueued outside of a transaction is in the store when `enqueue` returns. In one it is added right
@@ -39,7 +40,7 @@ from ramify.errors import BadPayload, ConfigError
 from ramify.model.call import Call
 from ramify.model.task import check_name
 
-OPTIONS = ("store", "on_commit", "keep")
+OPTIONS = ("store", "on_commit", "max_running", "keep")
 
 
 class RamifyBackend(BaseTaskBackend):

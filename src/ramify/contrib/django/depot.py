@@ -21,7 +21,7 @@ from ramify.contrib.django.teacher import Teacher
 from ramify.contrib.django.ticket import Ticket
 from ramify.engine.engine import Engine
 from ramify.engine.runs.reading import Reading
-from ramify.engine.tasks.tasks import AnyTask
+from ramify.engine.tasks.task import AnyTask
 from ramify.errors import ConfigError, RunForgotten
 from ramify.inspect.jobs import JobStanding, queues, standing_of
 from ramify.kernel.core.handler import Handler

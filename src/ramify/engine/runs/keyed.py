@@ -37,11 +37,12 @@ _LIVE = {
     SegmentState.GATED: "waiting",
     SegmentState.WAITING: "waiting",
     SegmentState.CLAIMED: "running",
+    SegmentState.LIMITED: "limited",
 }
 
 
 class TaskState(msgspec.Struct, frozen=True):
-    """The state of one task: waiting, ready, running, or ended as done, failed, skipped, cancelled, quarantined or
+    """The state of one task: waiting, ready, limited, running, or ended as done, failed, skipped, cancelled, quarantined or
     replaced.
 
     The result of a map is a `Stream` of the results of its items. `attempts` counts the attempts since the last retry

@@ -28,6 +28,8 @@ D = TypeVar("D")
 #: How the stored value of a space and name is read.
 Read = Callable[[str, str], StoredValue | None]
 
+#: How the names of spaces begin that are not the users'.
+OWN_SPACES = "ramify."
 #: Stands for an argument that was left out.
 LEFT_OUT: Any = object()
 
@@ -53,6 +55,8 @@ class Space(Generic[T]):
 
     def __init__(self, name: str, of: Any) -> None:
         self.name = check_name(A_SPACE, name)
+        if name.startswith(OWN_SPACES):
+            raise ConfigError(f"values({name!r}): spaces that begin with {OWN_SPACES!r} are Ramify's. Choose another name.")
         self._of = of
         try:
             self._wire = Wire(of)
