@@ -31,7 +31,7 @@ from ramify.engine.processes.unknown_kinds import UnknownKinds
 from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.runs.launched_runs import Others
 from ramify.engine.runs.watcher import Watcher
-from ramify.engine.tasks.contents import handlers_of, resources_of, schedules_of, table_of
+from ramify.engine.tasks.contents import handlers_of, limits_of, resources_of, schedules_of, table_of
 from ramify.engine.tasks.limit import QUEUE, TaskLimit
 from ramify.engine.tasks.task import AnyTask
 from ramify.engine.tasks.tasks import Tasks
@@ -254,7 +254,7 @@ class Runtime:
     def declare_limits(self, knows: Collection[str]) -> None:
         """Let the limits of this program be in the store, which it declares as one that `knows` these kinds."""
         queues = self.queue_limits.items()
-        limits = [*limits_of(self.tasks), *(each.stored(queues=[name]) for name, each in queues if each is not None)]
+        limits = [*limits_of(self.tasks), *(each._stored(queues=[name]) for name, each in queues if each is not None)]
         lifted = [QUEUE + name for name, each in queues if each is None]
         for said in declare_limits(
             self.store, self.guest.send, self.reserve_ids, limits, lifted, knows, self._by, self.since

@@ -23,6 +23,7 @@ from ramify.model.limit import (
     Place,
     StoredLimit,
     limit_of_line,
+    line_of,
     lines_of,
     opens_at,
     read_limits,
@@ -41,7 +42,7 @@ _UNITS = {1: "s", 60: "m", 3_600: "h", 86_400: "d"}
 
 
 class LimitStatus(msgspec.Struct, frozen=True):
-    """One limit at one moment. `running` are claimed tasks that it covers, by the process that holds them, and `waiting`
+    """One limit at one moment. `running` are claimed tasks that it covers, by the process that holds them, `waiting`
     those in its lines; `opens` is when its next place opens by the store's clock, of those that time has shut.
     """
 
@@ -125,14 +126,15 @@ def _next_opening(reads: Reads, limit: StoredLimit, now: int) -> int | None:
 def _lines(reads: Reads, limit: StoredLimit, begin: str, end: str) -> Iterator[StoredValue]:
     if limit.limit.per_lane:
         yield from _values(reads, OPENINGS, begin, end)
-    elif (found := reads.value(OPENINGS, Place(limit, None).line)) is not None:
+    elif (found := reads.value(OPENINGS, line_of(limit.name))) is not None:
         yield found
 
 
 # what is full
 
+
 class BusyLimit(msgspec.Struct, frozen=True):
-    """A limit without room for more tasks, in words. `full_lanes` are those of a limit per lane; `opens_in` are seconds."""
+    """A limit without room for more tasks, in words. `full_lanes` counts those of a limit per lane."""
 
     limit: str
     running: int
@@ -170,7 +172,7 @@ def _busy(
         holders = _holders(row for row in rows if row.lane in full)
         what = f"limit {limit.name} is full in {plural(len(full), 'lane')} ({most:,} each)"
         return BusyLimit(limit.name, running, most, f"{what}, {held_by(holders, processes)}", len(full))
-    place = Place(limit, None)
+    place = Place(limit, None, line_of(limit.name))
     opening = read_opening(reads.value(OPENINGS, place.line), now)
     status = PlaceStatus(place, _holders(rows), opens_at(limit.numbers, opening, now))
     if not status.is_full and status.opens is None:
@@ -221,10 +223,7 @@ def place_in_the_way(store: Store, row: Segment) -> PlaceStatus | None:
         if held is None:
             there = [process for process in reads.processes() if not process.reaped]
             held = [each for process in there for each in rows_of(reads, owner=process.id)]
-        mine = (
-            each for each in held if _covers(place.limit, each)
-            and (not place.limit.limit.per_lane or each.lane == place.lane)
-        )  # fmt: skip
+        mine = (each for each in held if place.counts(each.kind, each.queue, each.lane))
         opening = read_opening(reads.value(OPENINGS, place.line), now)
         found = PlaceStatus(place, _holders(mine), opens_at(place.limit.numbers, opening, now))
         if found.is_full or found.opens is not None:

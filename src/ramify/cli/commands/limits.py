@@ -23,6 +23,7 @@ from ramify.inspect.text import Piece
 from ramify.inspect.words import duration, moment, number, stamp
 from ramify.model.limit import Numbers, Pace, SetLimit, StoredLimit
 from ramify.model.policy import SECOND, Rate
+from ramify.model.task import MAX_ID
 from ramify.store.here import person
 
 if TYPE_CHECKING:
@@ -118,44 +119,52 @@ def _numbers(numbers: Numbers) -> dict[str, object]:
     return {"max_running": numbers.max_running, "max_rate": rate}
 
 
-class MaxRunning(click.ParamType):
+class _MaxRunning(click.ParamType[int | str]):
     """A number of tasks, or none to lift it."""
 
     name = "number"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         """The number; `none` as it is."""
-        if value == NONE or isinstance(value, int):
-            return value
-        if not str(value).isascii() or not str(value).isdigit() or int(value) < 1:
-            self.fail(f"{value!a}: expected a whole number, 1 or more, or none. To stop all, pause the run", param, ctx)
-        return int(value)
+        text = str(value)
+        if text == NONE:
+            return NONE
+        if not text.isascii() or not text.isdigit() or not 1 <= int(text) < MAX_ID:
+            self.fail(f"{text!a}: expected a whole number, 1 or more, or none. To stop all, pause the run", param, ctx)
+        return int(text)
 
 
-class MaxRate(click.ParamType):
+class _MaxRate(click.ParamType[Rate | str]):
     """A rate, or none to lift it."""
 
     name = "rate"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Rate | str:
         """The rate; `none` as it is."""
-        if value == NONE or isinstance(value, Rate):
-            return value
+        text = str(value)
+        if text == NONE:
+            return NONE
         try:
-            return Rate(value)
+            return Rate(text)
         except ValueError as error:
             self.fail(f"{error}, or none", param, ctx)
 
 
 @limits.command("set")
 @click.argument("name")
-@click.argument("max_running", type=MaxRunning(), required=False, metavar="[NUMBER]")
-@click.option("--rate", type=MaxRate(), metavar="RATE", help='The starts in a time, such as "100/m"; none lifts it.')
+@click.argument("max_running", type=_MaxRunning(), required=False, metavar="[NUMBER]")
+@click.option("--rate", type=_MaxRate(), metavar="RATE", help='The starts in a time, such as "100/m"; none lifts it.')
 @click.option("--burst", type=click.IntRange(0), default=0, help="With --rate: so many more at once after a pause.")
 @who_and_why
 @on_store_to_change
 def set_limit(
-    visit: Visit, name: str, max_running: int | str | None, rate: Rate | str | None, burst: int, reason: str, by: str | None
+    visit: Visit,
+    name: str,
+    max_running: int | str | None,
+    rate: Rate | str | None,
+    burst: int,
+    reason: str,
+    by: str | None,
 ) -> None:
     """Set the numbers of a limit: at most NUMBER tasks run at a time, or none for any number.
 

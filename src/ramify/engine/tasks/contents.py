@@ -83,7 +83,7 @@ def limits_of(tasks: Tasks) -> list[Limit]:
     for kind, task in table_of(tasks).items():
         for limit in task.limits:
             kinds.setdefault(limit.name, []).append(kind)
-    return [limit.stored(kinds=kinds.get(name, ())) for name, limit in declared_limits(tasks).items()]
+    return [limit._stored(kinds=kinds.get(name, ())) for name, limit in declared_limits(tasks).items()]
 
 
 def check_definitions(tasks: Tasks, new: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -1,7 +1,7 @@
 """Limits as a program declares them: handles that tasks share, and all limits of a set of tasks.
 
-Promises: a name means one limit in a set and everything it includes; a second one with other numbers is refused. What is
-defined again at a prompt or in a notebook changes the limit for those tasks too that have it already.
+Promises: a name means one limit in a set and everything it includes; one with other numbers is refused. A limit that is
+defined again at a prompt or in a notebook changes for tasks that have it already.
 
 Does not count anything, and knows no store: a worker stores what its program declares (`engine/limits.py`).
 """
@@ -38,23 +38,23 @@ class TaskLimit:
         self.per: Per | None = per
 
     def __repr__(self) -> str:
-        return f"<limit {self.name!r}: {self.in_words}>"
+        return f"<limit {self.name!r}: {self._in_words}>"
 
     @property
-    def in_words(self) -> str:
+    def _in_words(self) -> str:
         """Its numbers."""
         given = {"max_running": self.max_running, "max_rate": self.max_rate and self.max_rate.of, "per": self.per}
         return ", ".join(f"{option}={value!r}" for option, value in given.items() if value is not None)
 
-    def same_as(self, other: TaskLimit) -> bool:
+    def _same_as(self, other: TaskLimit) -> bool:
         """Return whether it says the same."""
         return self._said == other._said
 
-    def become(self, other: TaskLimit) -> None:
+    def _become(self, other: TaskLimit) -> None:
         """Say from now on what another one says."""
         self.max_running, self.max_rate, self.per = other.max_running, other.max_rate, other.per
 
-    def stored(self, kinds: Iterable[str] = (), queues: Iterable[str] = ()) -> Limit:
+    def _stored(self, kinds: Iterable[str] = (), queues: Iterable[str] = ()) -> Limit:
         """The limit as it is declared in a store, over these kinds and queues."""
         numbers = Numbers(self.max_running, None if self.max_rate is None else Pace.of(self.max_rate))
         return Limit(self.name, numbers, self.per is not None, tuple(sorted(kinds)), tuple(sorted(queues)))
@@ -113,7 +113,7 @@ def check_together(call: str, limits: Sequence[TaskLimit]) -> None:
         same = [limit.name for limit in limits if limit.per == per]
         if len(same) > 1:
             names = ", ".join(map(repr, same))
-            _refuse(call, f"limit=[{names}]", f'expected at most one limit {what}. Remove one.')
+            _refuse(call, f"limit=[{names}]", f"expected at most one limit {what}. Remove one.")
 
 
 def _refuse(call: str, given: str, what_to_give: str) -> NoReturn:
@@ -123,9 +123,9 @@ def _refuse(call: str, given: str, what_to_give: str) -> NoReturn:
 def noted(known: dict[str, TaskLimit], limit: TaskLimit) -> TaskLimit:
     """The limit that is known under a name, which is this one if none was; ConfigError if they differ."""
     found = known.setdefault(limit.name, limit)
-    if not found.same_as(limit):
+    if not found._same_as(limit):
         raise ConfigError(
-            f"two limits are called {limit.name!r}: {found.in_words} and {limit.in_words}. Give one another name, or "
+            f"two limits are called {limit.name!r}: {found._in_words} and {limit._in_words}. Give one another name, or "
             "make one and share it: limit=..."
         )
     return found

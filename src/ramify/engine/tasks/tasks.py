@@ -137,14 +137,16 @@ class Tasks:
 
         Workers store it when they start. `ramify limits set` changes the numbers while they run.
         """
-        return self._keep_to(limit_of("limit({})", name, max_running, max_rate, per), is_typed=_is_typed(sys._getframe(1)))
+        return self._keep_to(
+            limit_of("limit({})", name, max_running, max_rate, per), is_typed=_is_typed(sys._getframe(1))
+        )
 
     def _keep_to(self, limit: TaskLimit, *, is_typed: bool) -> TaskLimit:
         """The limit that a set knows from now on under a name."""
         known = declared_limits(self)
         found = known.get(limit.name)
         if found is not None and is_typed:
-            found.become(limit)
+            found._become(limit)
         limit = noted(known, limit)
         self._limits = {**self._limits, limit.name: limit}
         return limit

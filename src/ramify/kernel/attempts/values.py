@@ -56,7 +56,7 @@ class Space(Generic[T]):
     def __init__(self, name: str, of: Any) -> None:
         self.name = check_name(A_SPACE, name)
         if name.startswith(OWN_SPACES):
-            raise ConfigError(f"values({name!r}): spaces that begin with {OWN_SPACES!r} are Ramify's. Choose another name.")
+            raise ConfigError(f"values({name!r}): spaces of Ramify begin with {OWN_SPACES!r}. Choose another name.")
         self._of = of
         try:
             self._wire = Wire(of)

@@ -59,8 +59,9 @@ class Chunk:
 
 
 class Wait(NamedTuple):
-    """How long a task waits for its next attempt: so many seconds, or until the run that it `awaits` has ended. Until then
-    it `closes` a limit, if any, for all processes.
+    """How long a task waits for its next attempt: so many seconds, or until the run that it `awaits` has ended.
+
+    Until then it `closes` a limit, if it says so, for all processes.
     """
 
     seconds: float
