@@ -21,7 +21,7 @@ import msgspec
 from ramify.errors import ValueContended
 from ramify.inspect.limits import limit_in_words, stored_limits
 from ramify.kernel.tuning import LONGEST_TRY_PAUSE, TRY_PAUSE
-from ramify.model.limit import LIMITS, Limit, StoredLimit, declared, write_limit
+from ramify.model.limit import LIMITS, Limit, Numbers, SetLimit, StoredLimit, declared, write_limit
 from ramify.model.process import Stamp
 from ramify.model.value import MOST_TRIES, Swap
 from ramify.shapes.start import until_answered
@@ -87,6 +87,12 @@ def declare_limits(
 
     for name, limit in change_limits(store, send, reserve, change).items():
         yield f"limit {name!r} is removed" if limit is None else f"limit {name!r} is declared: {limit_in_words(limit)}"
+
+
+def with_numbers(limit: StoredLimit, numbers: Numbers | None, by: str, reason: str, at: int) -> StoredLimit:
+    """The same limit with the numbers that a person sets; with None those hold again that programs declare."""
+    fixed = None if numbers is None else SetLimit(numbers, by, reason, at)
+    return msgspec.structs.replace(limit, fixed=fixed)
 
 
 def _covering(old: StoredLimit, mine: Limit) -> StoredLimit:

@@ -21,7 +21,7 @@ from ramify.inspect.limits import (
 )
 from ramify.inspect.text import Piece
 from ramify.inspect.words import duration, moment, number, stamp
-from ramify.model.limit import Numbers, Pace, SetLimit, StoredLimit
+from ramify.model.limit import Numbers, Pace, StoredLimit
 from ramify.model.policy import SECOND, Rate
 from ramify.model.task import MAX_ID
 from ramify.store.here import person
@@ -173,14 +173,16 @@ def set_limit(
     if max_running is None and rate is None:
         raise Wrong(f"set {name}: expected a number, --rate or both. Write `ramify limits set {name} 20`")
 
+    from ramify.engine.limits import with_numbers
+
     def change(stored: StoredLimit) -> StoredLimit:
         most, pace = stored.numbers.max_running, stored.numbers.pace
         if max_running is not None:
             most = None if isinstance(max_running, str) else max_running
         if rate is not None:
             pace = None if isinstance(rate, str) else msgspec.structs.replace(Pace.of(rate), burst=burst)
-        fixed = SetLimit(Numbers(most, pace), person() if by is None else by, reason, visit.store.now())
-        return msgspec.structs.replace(stored, fixed=fixed)
+        who = person() if by is None else by
+        return with_numbers(stored, Numbers(most, pace), who, reason, visit.store.now())
 
     _change(visit, name, change)
 
@@ -190,7 +192,9 @@ def set_limit(
 @on_store_to_change
 def reset(visit: Visit, name: str) -> None:
     """Let the numbers hold again that programs declare."""
-    _change(visit, name, lambda stored: msgspec.structs.replace(stored, fixed=None))
+    from ramify.engine.limits import with_numbers
+
+    _change(visit, name, lambda stored: with_numbers(stored, None, "", "", visit.store.now()))
 
 
 def _change(visit: Visit, name: str, change: Any) -> None:
