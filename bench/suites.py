@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bench import (
+    coordination_limits,
     dag_chain,
     dag_diamond,
     dag_fan_in,
@@ -65,6 +66,7 @@ SUITES: tuple[Suite, ...] = (
     jobs_waiting.SUITE,
     jobs_retention.SUITE,
     jobs_cron.SUITE,
+    coordination_limits.SUITE,
     recovery_kill.SUITE,
     recovery_killer.SUITE,
 )
