@@ -15,6 +15,7 @@ from ramify.engine.limits import change_limits, with_numbers
 from ramify.inspect.limits import statuses_of, stored_limits
 from ramify.inspect.status import status_of
 from ramify.inspect.why import Cause, why
+from ramify.kernel.settings import Settings
 from ramify.model.limit import Numbers, StoredLimit
 from ramify.model.segment import SegmentState
 from ramify.store.memory import MemoryStore, MemoryTables
@@ -173,6 +174,28 @@ def test_a_row_that_nobody_serves_does_not_keep_others_of_its_limit_waiting(hall
         assert [job.result(30) for job in jobs] == names()
     assert {job.state for job in left} == {JobState.QUEUED}
     assert meter.most == {"hall": 2}
+
+
+@pytest.mark.xfail(strict=True, reason="the head of a line is of one kind and queue, and nobody serves its run")
+def test_a_run_that_is_worked_on_alone_passes_rows_of_runs_that_nobody_works_on(hall: Hall) -> None:
+    assert hall.engine.run(hall.guest.of("first")).state is RunState.DONE
+    worker = Worker(hall.store)
+    left = hall.engine.start([hall.guest.of(name) for name in names(5)], name="left alone")
+    set_limit(hall, "hall", Numbers(1))
+    (held,) = worker.claim(1, kinds=["guest"])
+    assert worker.claim(kinds=["guest"]) == ()
+    run = hall.engine.start([hall.guest.of(name) for name in names(5)], name="alone")
+    assert worker.claim(kinds=["guest"]) == ()
+    worker.release(held)
+    worker.store.leave(worker.process)
+    kernel = hall.engine._runtime.kernel(Settings(runs=frozenset({run.id}), until_ended=True))
+    kernel.start()
+    try:
+        assert kernel.join(5)
+    finally:
+        kernel.stop(0)
+        kernel.join(5)
+    assert left.state is RunState.OPEN
 
 
 # changed while programs run
