@@ -263,7 +263,7 @@ class Runtime:
 
     @property
     def _by(self) -> str:
-        """Who declares something."""
+        """The name under which this program declares something."""
         version = f" {self._version}" if self._version else ""
         return f"pid {os.getpid()} on {here.host()}{version}"
 

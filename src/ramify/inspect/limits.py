@@ -242,7 +242,7 @@ def place_in_words(found: PlaceStatus, processes: Sequence[Process], now: int) -
 
 
 def held_by(running: Mapping[int, int], processes: Sequence[Process]) -> str:
-    """Who holds the places of a limit, those with the most first."""
+    """Name the processes that hold places of a limit, those with the most first."""
     known = {process.id: process for process in processes}
     most = sorted(running.items(), key=lambda each: -each[1])
     names = [

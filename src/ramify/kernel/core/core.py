@@ -321,9 +321,9 @@ class Core:
         if (moment := self.leases.next_moment(now, self.claim_policy.parked)) is not None:
             yield moment
         # One that has passed waits for something else: for a beat, say.
-        policy = self.claim_policy
-        moments = policy.next_due, self.watch.next_deadline, policy.holds_off_until, policy.grants.next_look
-        yield from (at - now for at in (*moments, self._lost.next_moment()) if at is not None and at > now)
+        moments = self.claim_policy.next_due, self.watch.next_deadline, self.claim_policy.holds_off_until
+        others = self._lost.next_moment(), self.claim_policy.grants.next_look
+        yield from (at - now for at in (*moments, *others) if at is not None and at > now)
 
     def _wind_down(self, now: float) -> Step:
         assert self._deadline is not None
@@ -374,9 +374,9 @@ class Core:
             holding.attempts[position] = attempt + 1
         if wait is not None:
             # A suspect that waits must not be held: as long as it is, nothing else is taken. Nor is what goes back.
-            # And what takes a place of a limit makes room for others.
-            stays = not (holding.is_suspect or holding.closing or holding.claim.limited)
-            near = stays and wait.fits_in(self._settings.memory_wait)
+            near = wait.fits_in(self._settings.memory_wait) and not holding.is_suspect and not holding.closing
+            # Nor is a place of a limit, which others may be waiting for.
+            near = near and not holding.claim.limited
             (finished.again if near else finished.later)[task] = wait
         return status
 
