@@ -17,6 +17,7 @@ from typing import TypeVar, assert_never
 import msgspec
 
 from bench import bare, deque, pool
+from bench.coordination_play import lane_crowd_of
 from bench.dag_play import play_fan_in, play_nodes
 from bench.frontier_idle import watch
 from bench.frontier_small import start_all
@@ -48,6 +49,7 @@ from bench.frontier_turn import (
     Forks,
     Gates,
     Grow,
+    LaneCrowd,
     Lanes,
     Nap,
     Nodes,
@@ -97,6 +99,8 @@ def play(turn: Turns) -> Report:
             return _run(calls.of(turn.count, turn.defers), turn.count + 1)[1]
         case Lanes():
             return _run(scatter.of(turn.count, turn.own, turn.limited), turn.count + 1)[1]
+        case LaneCrowd():
+            return _run(lane_crowd_of(turn), turn.count + 1)[1]
         case Forks():
             # Every task that forks has a continuation.
             forks = (FORK**turn.depth - 1) // (FORK - 1)

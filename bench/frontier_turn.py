@@ -91,6 +91,18 @@ class Lanes(Turn, frozen=True):
     limited: bool = False
 
 
+class LaneCrowd(Turn, frozen=True):
+    """The engine over tasks that do nothing, in so many lanes in turn; `most` of each run at a time in all processes.
+
+    `beside`: the program has a limit, which covers none of them.
+    """
+
+    count: int
+    lanes: int
+    most: int | None = None
+    beside: bool = False
+
+
 class Forks(Turn, frozen=True):
     """The engine over tasks that fork into eight, so many levels deep, and add up what came of the level below."""
 
@@ -207,6 +219,7 @@ Turns = (
     | Nap
     | Turned
     | Lanes
+    | LaneCrowd
     | Forks
     | Nodes
     | FanIn

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bench import (
+    coordination_limits,
     coordination_locks,
     dag_chain,
     dag_diamond,
@@ -66,6 +67,7 @@ SUITES: tuple[Suite, ...] = (
     jobs_waiting.SUITE,
     jobs_retention.SUITE,
     jobs_cron.SUITE,
+    coordination_limits.SUITE,
     recovery_kill.SUITE,
     recovery_killer.SUITE,
     coordination_locks.SUITE,

@@ -26,6 +26,9 @@ Jobs and workers
     JobProgress    the last progress of a job (`job.progress`)
     Working        workers inside a program (`with engine.working():`)
 
+Limits
+    TaskLimit      a limit of all processes together (`engine.limit("api", max_running=5)`)
+
 Values
     Values         values that a store shares (`engine.values("quota", int)`)
     CurrentValues  the same in a task, changed with its end (`current().values("quota", int)`)
@@ -58,6 +61,7 @@ Health
     ProcessState   the state of a process
     QueueHealth    a queue that has work
     StuckRun       a run that continues only if somebody acts
+    BusyLimit      a limit without room for more tasks
     LateWork       tasks that nobody began in time
     ReadyTask      a task that could run now
 """
@@ -76,6 +80,7 @@ from ramify.engine.runs.rows import ResultRow as ResultRow
 from ramify.engine.runs.timeline import DecisionRow as DecisionRow
 from ramify.engine.runs.timeline import RunSummary as RunSummary
 from ramify.engine.runs.timeline import TimelineRow as TimelineRow
+from ramify.engine.tasks.limit import TaskLimit as TaskLimit
 from ramify.engine.tasks.task import TaskDecorator as TaskDecorator
 from ramify.engine.values import Values as Values
 from ramify.inspect.health import Health as Health
@@ -87,6 +92,7 @@ from ramify.inspect.health import QueueHealth as QueueHealth
 from ramify.inspect.health import ReadyTask as ReadyTask
 from ramify.inspect.health import StoreHealth as StoreHealth
 from ramify.inspect.health import StuckRun as StuckRun
+from ramify.inspect.limits import BusyLimit as BusyLimit
 from ramify.inspect.status import Counts as Counts
 from ramify.inspect.status import Phase as Phase
 from ramify.kernel.attempts.attempt_env import Child as Child

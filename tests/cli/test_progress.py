@@ -10,18 +10,18 @@ from ramify.cli.out import Out
 from ramify.cli.progress import JsonLines, as_json
 from ramify.errors import RamifyError, StoreBroken, StoreUnavailable
 from ramify.inspect.progress import Lines, Panel, Progress, lines_of
-from ramify.inspect.rate import Moment, Pace
+from ramify.inspect.rate import Moment, ObservedPace
 from ramify.inspect.status import RunStatus, status_of
 from ramify.model.event import Status
 from tests.cli.conftest import RAW, Desk
 
 
-def texts(status: RunStatus, pace: Pace) -> list[str]:
+def texts(status: RunStatus, pace: ObservedPace) -> list[str]:
     return ["".join(p if isinstance(p, str) else p[1] for p in line) for line in lines_of(status, pace)]
 
 
-def paced(added: int, ended: int) -> Pace:
-    pace = Pace()
+def paced(added: int, ended: int) -> ObservedPace:
+    pace = ObservedPace()
     pace.note(Moment(0, 0, 0))
     pace.note(Moment(10, added, ended))
     return pace
@@ -54,7 +54,7 @@ def test_no_end_is_foretold_while_it_grows_faster(desk: Desk) -> None:
 def test_an_ended_run_tells_its_speed_on_the_whole(desk: Desk) -> None:
     run = desk.house.run(desk.house.tasks(3), name="walk")
     desk.house.finish(run)
-    assert any("on the whole" in line for line in texts(status_of(desk.house.store, run), Pace()))
+    assert any("on the whole" in line for line in texts(status_of(desk.house.store, run), ObservedPace()))
 
 
 def test_elsewhere_than_on_a_terminal_a_look_is_one_line(desk: Desk) -> None:
@@ -82,7 +82,7 @@ def test_on_a_terminal_lines_are_written_in_place_and_nothing_hostile_gets_throu
     file = StringIO()
     panel = Panel(file)
     for _ in range(2):
-        panel.show(status_of(desk.house.store, run), Pace())
+        panel.show(status_of(desk.house.store, run), ObservedPace())
     panel.close()
     shown = file.getvalue()
     assert "x\\x1b]0;owned\\x07\\u202e[bold]" in shown
@@ -98,7 +98,7 @@ class Counted:
         self.shown = threading.Semaphore(0)
         self.closed = 0
 
-    def show(self, status: RunStatus, pace: Pace) -> None:
+    def show(self, status: RunStatus, pace: ObservedPace) -> None:
         self.looks.append(status)
         self.shown.release()
 
@@ -148,7 +148,7 @@ def test_a_store_that_is_away_does_not_end_it(desk: Desk, monkeypatch: pytest.Mo
 class Broken(Counted):
     """A display that cannot show anything."""
 
-    def show(self, status: RunStatus, pace: Pace) -> None:
+    def show(self, status: RunStatus, pace: ObservedPace) -> None:
         super().show(status, pace)
         raise RamifyError("nobody listens")
 

@@ -49,7 +49,7 @@ def seen(thing: object) -> set[str]:
 
 def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
     engine = Engine("memory:")
-    assert seen(Tasks()) == {"around", "cron", "dag", "include", "pipeline", "resource", "schedule", "task"}
+    assert seen(Tasks()) == {"around", "cron", "dag", "include", "limit", "pipeline", "resource", "schedule", "task"}
     looks, works = {"find", "health", "listen", "runs"}, {"close", "lock", "run", "start", "values", "working"}
     jobs = {"aenqueue", "aenqueue_many", "enqueue", "enqueue_many", "job", "job_states", "jobs", "queue"}
     assert seen(engine) == seen(Engine) == seen(Tasks) | looks | works | jobs
@@ -82,6 +82,10 @@ def test_the_current_attempt_shows_what_handlers_need_and_nothing_else() -> None
     what = {"cancelled", "context", "headers", "leader", "log", "params", "progress"}
     does = {"enqueue", "spawn", "stop_if_cancelled", "values"}
     assert seen(Current) == who | what | does
+
+
+def test_a_limit_shows_its_numbers_and_nothing_else() -> None:
+    assert seen(Tasks().limit("api", max_running=5)) == {"max_rate", "max_running", "name", "per"}
 
 
 def test_values_show_the_same_in_a_task_and_outside_but_for_a_list_of_all() -> None:

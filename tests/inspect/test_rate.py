@@ -2,11 +2,11 @@
 
 import pytest
 
-from ramify.inspect.rate import Moment, Pace
+from ramify.inspect.rate import Moment, ObservedPace
 
 
-def paced(*moments: tuple[float, int, int]) -> Pace:
-    pace = Pace()
+def paced(*moments: tuple[float, int, int]) -> ObservedPace:
+    pace = ObservedPace()
     for moment in moments:
         pace.note(Moment(*moment))
     return pace
@@ -14,7 +14,7 @@ def paced(*moments: tuple[float, int, int]) -> Pace:
 
 def test_one_look_gives_no_rate() -> None:
     assert (paced((0, 10, 5)).added, paced((0, 10, 5)).ended) == (None, None)
-    assert Pace().ended is None
+    assert ObservedPace().ended is None
 
 
 def test_rates_are_taken_between_the_oldest_and_the_newest_look() -> None:

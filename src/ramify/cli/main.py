@@ -36,6 +36,7 @@ COMMANDS = {
     "tasks": "List the tasks of a run.",
     "jobs": "List the jobs in the queues, newest first.",
     "crons": "List schedules; pause, trigger, backfill or remove one.",
+    "limits": "List limits of all processes together; set other numbers.",
     "errors": "Group failures by cause, in one run or in all.",
     "events": "Show the events of a task or a run; --follow tails them.",
     "why": "Explain why a task is not running.",

@@ -6,13 +6,13 @@ from typing import Any
 
 from ramify.cli.out import Out
 from ramify.inspect.progress import CALM, LIVELY, Lines, Panel, Progress
-from ramify.inspect.rate import Pace
+from ramify.inspect.rate import ObservedPace
 from ramify.inspect.status import RunStatus, waits_in_words
 from ramify.inspect.words import stamp
 from ramify.store.contract import Store
 
 
-def as_json(status: RunStatus, pace: Pace) -> dict[str, Any]:
+def as_json(status: RunStatus, pace: ObservedPace) -> dict[str, Any]:
     """One look for programs."""
     run, live, total = status.run, status.live, status.total
     return {
@@ -45,6 +45,7 @@ def as_json(status: RunStatus, pace: Pace) -> dict[str, Any]:
         "draining": [f"{process.id:x}" for process in status.draining],
         "unknown_kinds": status.unknown,
         "held_up": status.held_up,
+        "limits": status.limits,
         "added_per_second": pace.added,
         "ended_per_second": pace.ended,
         "eta_seconds": pace.eta(total.pending),
@@ -57,7 +58,7 @@ class JsonLines:
     def __init__(self, out: Out) -> None:
         self._out = out
 
-    def show(self, status: RunStatus, pace: Pace) -> None:
+    def show(self, status: RunStatus, pace: ObservedPace) -> None:
         """One look as one object."""
         self._out.json(as_json(status, pace))
 

@@ -32,6 +32,7 @@ from ramify.engine.runs.launched_runs import IN_ORDER
 from ramify.engine.runs.leading import Leading, followed
 from ramify.engine.runs.run import Run
 from ramify.engine.runtime import Runtime
+from ramify.engine.tasks.limit import QUEUE, limit_of
 from ramify.engine.tasks.task import Task, kind_name
 from ramify.engine.tasks.tasks import Tasks
 from ramify.engine.validation import (
@@ -315,16 +316,29 @@ class Engine(Tasks):
         store = self._runtime.store
         return {id: found.state for id, found in Standings(store.reads, store.now()).of(asked).items()}
 
-    def queue(self, name: str, *, max_pending: int | UnsetType | None = UNSET, on_full: OnFull | None = None) -> Queue:
+    def queue(
+        self,
+        name: str,
+        *,
+        max_pending: int | UnsetType | None = UNSET,
+        on_full: OnFull | None = None,
+        max_running: int | UnsetType | None = UNSET,
+    ) -> Queue:
         """Return the handle of a queue. `max_pending` limits the jobs in it that have not ended; None lifts the limit.
 
         Above the limit `enqueue` raises QueueFull, or with `on_full="block"` waits. Each process counts before it
         writes, so several that enqueue at the same moment may exceed the limit by a few jobs.
+
+        At most `max_running` tasks of the queue run at a time, in all processes together. Workers store this limit when
+        they start; None removes it then.
         """
         queue = Queue(self._runtime, check_name("queue", name))
         self._runtime.queues.add(name)
         if max_pending is not UNSET or on_full is not None:
             self._runtime.enqueuing.room.bound(name, bound_of(max_pending, on_full))
+        if not isinstance(max_running, UnsetType):
+            limit = None if max_running is None else limit_of("queue({})", QUEUE + name, max_running, None, None)
+            self._runtime.queue_limits[name] = limit
         return queue
 
     # values

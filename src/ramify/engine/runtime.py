@@ -14,7 +14,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from ramify.coordination.locks import Locks
 from ramify.engine.jobs.enqueuing import Enqueuing
 from ramify.engine.jobs.retention import KEEP_DONE, Janitor
 from ramify.engine.library import StoreLibrary
+from ramify.engine.limits import declare_limits
 from ramify.engine.processes.address import folder_now
 from ramify.engine.processes.housekeeping import Housekeeping
 from ramify.engine.processes.signal_text import Form, Log, LogLines, Teller, say
@@ -31,7 +32,10 @@ from ramify.engine.processes.unknown_kinds import UnknownKinds
 from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.runs.launched_runs import Others
 from ramify.engine.runs.watcher import Watcher
-from ramify.engine.tasks.tasks import AnyTask, Tasks, handlers_of, resources_of, schedules_of, table_of
+from ramify.engine.tasks.contents import handlers_of, limits_of, resources_of, schedules_of, table_of
+from ramify.engine.tasks.limit import QUEUE, TaskLimit
+from ramify.engine.tasks.task import AnyTask
+from ramify.engine.tasks.tasks import Tasks
 from ramify.errors import ConfigError
 from ramify.inspect.jobs import standing_of
 from ramify.inspect.text import tell
@@ -94,6 +98,8 @@ class Runtime:
         self.teacher: Callable[[Kernel], Listener] | None = None
         #: Queues that the program names besides those of its tasks.
         self.queues: set[str] = set()
+        #: Limits of queues, by queue; None where the program lifts one.
+        self.queue_limits: dict[str, TaskLimit | None] = {}
         #: When this program was started, or last reloaded by who looks after it, in microseconds since the epoch.
         self.since = time.time_ns() // 1_000
         #: Workers inside this program, while there are any.
@@ -224,10 +230,12 @@ class Runtime:
         settings = replace(
             settings, version=self._version or "", learns=self.teacher is not None, log_level=self._log_level,
             log_lines=self._log_lines, log_to=self._log_to,
+            limited_queues=frozenset(name for name, limit in self.queue_limits.items() if limit is not None),
         )  # fmt: skip
         if settings.runs is None:
             self.declare_schedules()
         handlers = self.handlers()
+        self.declare_limits(handlers)
         others = Others(self, handlers, settings.launched)
         library = StoreLibrary(self.store, handlers, self.resources(), others, known)
         housekeeping = Housekeeping(machine)
@@ -245,11 +253,24 @@ class Runtime:
 
     def declare_schedules(self) -> None:
         """Let the schedules of this program be in the store, as it declares them."""
-        schedules = schedules_of(self.tasks)
-        version = f" {self._version}" if self._version else ""
-        by = f"pid {os.getpid()} on {here.host()}{version}"
-        for said in declare(self.store, schedules, self.since, by, self.reserve_ids):
+        for said in declare(self.store, schedules_of(self.tasks), self.since, self._by, self.reserve_ids):
             self.say(said)
+
+    def declare_limits(self, knows: Collection[str]) -> None:
+        """Let the limits of this program be in the store, which it declares as one that `knows` these kinds."""
+        queues = self.queue_limits.items()
+        limits = [*limits_of(self.tasks), *(each._stored(queues=[name]) for name, each in queues if each is not None)]
+        lifted = [QUEUE + name for name, each in queues if each is None]
+        for said in declare_limits(
+            self.store, self.guest.send, self.reserve_ids, limits, lifted, knows, self._by, self.since
+        ):
+            self.say(said)
+
+    @property
+    def _by(self) -> str:
+        """The name under which this program declares something."""
+        version = f" {self._version}" if self._version else ""
+        return f"pid {os.getpid()} on {here.host()}{version}"
 
     def write_log(self, form: Form, level: int) -> Callable[[], None]:
         """Write all that is told, said and logged as lines of a log; the answer puts `logging` back."""

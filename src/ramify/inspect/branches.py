@@ -27,11 +27,14 @@ from ramify.store.contract import Store
 _LOOKED_AT = 2_000
 _LIVE = {
     SegmentState.READY: NodeState.READY,
+    SegmentState.LIMITED: NodeState.LIMITED,
     SegmentState.GATED: NodeState.WAITING,
     SegmentState.CLAIMED: NodeState.RUNNING,
 }
 #: How a branch stands: as that of its steps which comes first here.
-_RANK = (NodeState.FAILED, NodeState.QUARANTINED, NodeState.RUNNING, NodeState.READY, NodeState.WAITING)
+_RANK = (
+    NodeState.FAILED, NodeState.QUARANTINED, NodeState.RUNNING, NodeState.READY, NodeState.LIMITED, NodeState.WAITING,
+)  # fmt: skip
 
 
 class _Step(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ class NodeState(StrEnum):
 
     WAITING = "waiting"
     READY = "ready"
+    LIMITED = "limited"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
@@ -33,7 +34,7 @@ class NodeState(StrEnum):
     @property
     def is_end(self) -> bool:
         """True if nothing more will come of it by itself."""
-        return self not in (NodeState.WAITING, NodeState.READY, NodeState.RUNNING)
+        return self not in (NodeState.WAITING, NodeState.READY, NodeState.LIMITED, NodeState.RUNNING)
 
 
 class Role(StrEnum):

@@ -19,6 +19,7 @@ import msgspec
 from ramify.inspect.cron_health import late_schedules
 from ramify.inspect.find import title, typed
 from ramify.inspect.held_up import held_up
+from ramify.inspect.limits import BusyLimit, busy_limits
 from ramify.inspect.live import at_work, in_words, width
 from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.why import is_undeclared, nobody_for, takers
@@ -152,7 +153,7 @@ class StoreHealth(msgspec.Struct, frozen=True):
 class Health(msgspec.Struct, frozen=True):
     """The health of a store at one moment, by its clock. `oldest` is the oldest of the ready tasks that come next.
     `at_least` says that more runs may be stuck. `problems` are the reasons why the store is not healthy, and `queues`
-    are the queues with work, by name.
+    are the queues with work, by name. `limits` are those without room for more tasks, which is no problem.
     """
 
     store: StoreHealth
@@ -164,6 +165,7 @@ class Health(msgspec.Struct, frozen=True):
     at_least: bool = False
     problems: Sequence[Problem] = ()
     queues: Sequence[QueueHealth] = ()
+    limits: Sequence[BusyLimit] = ()
 
     @property
     def healthy(self) -> bool:
@@ -204,7 +206,8 @@ def health_of(store: Store, *, max_age: float | None = None, min_workers: int = 
     ]
     late = _late(reads, [row for row in ready if row.due is not None], now)
     queues = _queues(held, by_queue)
-    return Health(_store(about, there), now, processes, oldest, late, stuck, at_least, problems, queues)
+    full = busy_limits(reads, (row for rows in held.values() for row in rows), there, now)
+    return Health(_store(about, there), now, processes, oldest, late, stuck, at_least, problems, queues, full)
 
 
 def _in_trouble(processes: Sequence[ProcessHealth]) -> Iterator[Problem]:

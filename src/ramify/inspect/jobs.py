@@ -115,7 +115,7 @@ class Standings:
 
     def _has_expired(self, row: Row, segment: Segment) -> bool:
         """Return whether it was not begun in time, and only no worker has said so yet."""
-        if row.more is None or segment.state is not SegmentState.READY:
+        if row.more is None or segment.state not in (SegmentState.READY, SegmentState.LIMITED):
             return False
         extra = Extra.decode(row.more)
         if extra.until is None or extra.until > self._now:

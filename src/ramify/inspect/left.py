@@ -15,6 +15,7 @@ from ramify.store.contract import Store
 _WAITS = {
     "held": "in the hands of others",
     "ready": "of runs, queues or kinds that are not served here",
+    "limited": "waiting for a place of a limit",
     "suspect": "that must run apart",
     "asking": "waiting for an answer",
     "paused": "of runs or queues that are paused",

@@ -28,7 +28,7 @@ class Amounts(msgspec.Struct, frozen=True):
     """Unfinished tasks by what they wait for.
 
     `stranded` are held by the dead until somebody reaps them, `later` are due at a time to come, `asking` are gates
-    that wait for an answer, `suspect` must run apart.
+    that wait for an answer, `suspect` must run apart, `limited` wait for a place of a limit.
     """
 
     held: int = 0
@@ -37,6 +37,7 @@ class Amounts(msgspec.Struct, frozen=True):
     later: int = 0
     asking: int = 0
     suspect: int = 0
+    limited: int = 0
     gated: int = 0
     joining: int = 0
 
@@ -93,6 +94,8 @@ def _wait(state: SegmentState, kind: str, *, apart: bool, later: bool) -> str:
             return "joining"
         case SegmentState.CLAIMED:
             return "held"
+        case SegmentState.LIMITED:
+            return "limited"
         case _ if apart:
             return "suspect"
         case _ if later:

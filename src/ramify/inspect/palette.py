@@ -9,6 +9,7 @@ COLOURS: Mapping[str, tuple[str, str]] = {
     "": ("#ffffff", "#57606a"),
     "waiting": ("#f6f8fa", "#8c959f"),
     "ready": ("#ddf4ff", "#54aeff"),
+    "limited": ("#eef6fc", "#54aeff"),
     "running": ("#b6e3ff", "#0969da"),
     "done": ("#dafbe1", "#1a7f37"),
     "failed": ("#ffebe9", "#cf222e"),

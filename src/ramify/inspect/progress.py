@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Protocol
 
 from ramify.errors import RamifyError, StoreUnavailable
-from ramify.inspect.rate import Moment, Pace
+from ramify.inspect.rate import Moment, ObservedPace
 from ramify.inspect.status import RunStatus, status_of, waits_in_words
 from ramify.inspect.text import STYLES, Piece, safe_text
 from ramify.inspect.unknown import unknown_in_words
@@ -30,14 +30,14 @@ LIVELY, CALM = 0.5, 5.0
 class Display(Protocol):
     """Where progress is shown."""
 
-    def show(self, status: RunStatus, pace: Pace) -> None:
+    def show(self, status: RunStatus, pace: ObservedPace) -> None:
         """Show one look."""
 
     def close(self) -> None:
         """Leave the last look standing."""
 
 
-def lines_of(status: RunStatus, pace: Pace) -> list[list[Piece]]:
+def lines_of(status: RunStatus, pace: ObservedPace) -> list[list[Piece]]:
     """One look for people: the run, its counts, its speed, and what it waits for."""
     total = status.total
     counts: list[Piece] = [("good", f"{number(total.done)} done"), f" · {number(total.pending)} pending"]
@@ -86,7 +86,7 @@ def waits_of(status: RunStatus) -> str | None:
     return waits
 
 
-def _speed(status: RunStatus, pace: Pace) -> str | None:
+def _speed(status: RunStatus, pace: ObservedPace) -> str | None:
     if status.run.state.is_end:
         if status.seconds <= 0 or not status.total.ended:
             return None
@@ -105,7 +105,7 @@ class Lines:
     def __init__(self, say: Callable[..., None]) -> None:
         self._say = say
 
-    def show(self, status: RunStatus, pace: Pace) -> None:
+    def show(self, status: RunStatus, pace: ObservedPace) -> None:
         """One look on one line."""
         first, *rest = lines_of(status, pace)
         pieces = list(first)
@@ -131,7 +131,7 @@ class Panel:
         self._live = Live(console=console, auto_refresh=False, redirect_stdout=_is_terminal(sys.stdout))
         self._live.start()
 
-    def show(self, status: RunStatus, pace: Pace) -> None:
+    def show(self, status: RunStatus, pace: ObservedPace) -> None:
         """Draw one look over the one before."""
         from rich.text import Text
 
@@ -163,7 +163,7 @@ class Progress:
     ) -> None:
         self._store, self._run, self._display, self._clock = store, run, display, clock
         self._every, self._first_after = every, first_after
-        self._pace = Pace()
+        self._pace = ObservedPace()
         self._stop = threading.Event()
         self._last: RunStatus | None = None
         self._is_seen = True

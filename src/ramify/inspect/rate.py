@@ -26,7 +26,7 @@ class Moment:
     ended: int
 
 
-class Pace:
+class ObservedPace:
     """Rates over a sliding window."""
 
     def __init__(self, window: float = WINDOW) -> None:

@@ -52,6 +52,7 @@ _LIVE = {
     SegmentState.WAITING: NodeState.WAITING,
     SegmentState.GATED: NodeState.WAITING,
     SegmentState.READY: NodeState.READY,
+    SegmentState.LIMITED: NodeState.LIMITED,
     SegmentState.CLAIMED: NodeState.RUNNING,
 }
 

@@ -4,8 +4,8 @@ Counts come from counters, so they cost the same for a hundred tasks and for a h
 
     pulling         there is work to claim, and no live process holds any of it at this moment
     running         live processes hold tasks
-    waiting         nothing can be claimed now: due later, behind a join or a gate, paused, or behind another run; or a
-                    queue has no jobs
+    waiting         nothing can be claimed now: due later, behind a join, a gate or a limit, paused, or behind another
+                    run; or a queue has no jobs
     round complete  this round has no work left and a later one has; somebody will open it
     exhausted       no work is left
     unattended      there is work left, and no live process works on this store: whoever did was stopped or killed
@@ -20,7 +20,8 @@ import msgspec
 
 from ramify.inspect.find import title
 from ramify.inspect.held_up import HeldUp, held_up
-from ramify.inspect.live import Amounts, Live, at_work, look
+from ramify.inspect.limits import BusyLimit, busy_limits
+from ramify.inspect.live import Amounts, Live, at_work, look, rows_of
 from ramify.inspect.reason import reason_of
 from ramify.inspect.unknown import unknown_among
 from ramify.inspect.words import moment
@@ -91,7 +92,7 @@ class RunStatus(msgspec.Struct, frozen=True):
     """A run at one moment. `at` is the store's time.
 
     `unknown` are kinds with tasks left that no live process knows, `held_up` is what keeps processes from writing,
-    `draining` are live processes that take nothing more.
+    `draining` are live processes that take nothing more, `limits` those that keep tasks of it from starting.
     """
 
     run: StoredRun
@@ -105,6 +106,7 @@ class RunStatus(msgspec.Struct, frozen=True):
     unknown: Mapping[str, int] = {}
     held_up: Sequence[HeldUp] = ()
     draining: Sequence[Process] = ()
+    limits: Sequence[BusyLimit] = ()
 
     @property
     def seconds(self) -> float:
@@ -131,6 +133,7 @@ def status_of(store: Store, run: int) -> RunStatus:
     unknown: Mapping[str, int] = {}
     in_the_way: Sequence[HeldUp] = ()
     draining: Sequence[Process] = ()
+    full: Sequence[BusyLimit] = ()
     if found.state.is_end:
         kinds = counts_of(reads, run)
         found = msgspec.structs.replace(found, reason=reason_of(reads, found))
@@ -142,10 +145,13 @@ def status_of(store: Store, run: int) -> RunStatus:
         draining = [process for process in working if process.draining is not None]
         unknown = unknown_among(reads, [found], working)
         in_the_way = tuple(held_up(processes))
+        if live.run.limited:
+            held = (row for process in processes if not process.reaped for row in rows_of(reads, owner=process.id))
+            full = busy_limits(reads, held, processes, now, kinds.keys())
     total = sum(kinds.values(), Counts())
     leader = leader_in_the_way(reads, found, live)
     phase = _phase(found, live, leader)
-    return RunStatus(found, title(found), phase, total, kinds, live, now, leader, unknown, in_the_way, draining)
+    return RunStatus(found, title(found), phase, total, kinds, live, now, leader, unknown, in_the_way, draining, full)
 
 
 def leader_in_the_way(reads: Reads, run: StoredRun, live: Live) -> StoredRun | None:
@@ -183,6 +189,7 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
             (amounts.suspect, "suspect (they run apart)"),
             (amounts.later, "due later" + (f" (next {due_in})" if due_in else "")),
             (amounts.asking, f"open gate{'s' * (amounts.asking > 1)} (`ramify gates` says what for)"),
+            (amounts.limited, "limited (`ramify limits` says by what)"),
             (amounts.gated, "gated"),
         )
         if count

@@ -17,6 +17,7 @@ from ramify.inspect.find import title, typed
 from ramify.inspect.folding import asking
 from ramify.inspect.gates import answer_line, asks_for, gate_of
 from ramify.inspect.history import task_row
+from ramify.inspect.limits import place_in_the_way, place_in_words
 from ramify.inspect.live import in_words, rows_of, width, workers
 from ramify.inspect.show import because
 from ramify.inspect.words import plural
@@ -55,6 +56,7 @@ class Cause(StrEnum):
     ANSWER = "answer"
     SUSPECT = "suspect"
     NO_ROOM = "no room"
+    LIMIT = "limit"
     JOIN = "join"
     UNKNOWN = "unknown"
 
@@ -84,7 +86,11 @@ def why(store: Store, task: int) -> Why:
             return _waiting(reads, task, run)
         case SegmentState.GATED:
             return _gated(reads, task, run, segment)
-        case SegmentState.READY | SegmentState.LIMITED:
+        case SegmentState.LIMITED:
+            return _limited(store, task, segment) or Why(
+                task, Cause.LIMIT, "it waits in the line of a limit that has room; its turn comes next", "ask again"
+            )
+        case SegmentState.READY:
             return _ready(store, task, run, segment)
         case SegmentState.STAGED | SegmentState.GARBAGE:
             return Why(task, Cause.UNKNOWN, f"its row is {segment.state.name.lower()}: it is not published")
@@ -182,7 +188,7 @@ def _gated(reads: Reads, task: int, run: StoredRun, segment: Segment) -> Why:
 
 
 def _before(reads: Reads, run: StoredRun) -> int:
-    states = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED)
+    states = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED, SegmentState.LIMITED)
     return sum(width(row) for row in rows_of(reads, run.id) if row.round <= run.round and row.state in states)
 
 
@@ -196,6 +202,10 @@ def _ready(store: Store, task: int, run: StoredRun, segment: Segment) -> Why:
         return _asking(store.reads, task, run, segment.due)
     if segment.due is not None and segment.due >= PARKED:
         return Why(task, Cause.PARKED, "it is parked: it waits for a person or for another run, not for a time")
+    if segment.line is not None and segment.due is not None and segment.due > now:
+        found = _limited(store, task, segment)
+        if found is not None:
+            return found
     if segment.due is not None and segment.due > now:
         seconds = (segment.due - now) / SECOND
         return Why(task, Cause.DUE, f"it is due in {seconds:,.1f} s{_after(store.reads, task)}", until=segment.due)
@@ -218,14 +228,26 @@ def _ready(store: Store, task: int, run: StoredRun, segment: Segment) -> Why:
             Cause.NO_ROOM,
             f"its run {title(run)} has {run.max_running:,} tasks claimed, as many as it may have (max_running)",
         )
+    if (limited := _limited(store, task, segment)) is not None:
+        return limited
     silent = sum(process.kinds is None for process in alive)
     doubt = f"; {silent} of them did not say which kinds they know" if silent else ""
     return Why(
         task,
         Cause.READY,
         f"it is ready, and waits for its turn with {len(alive)} live {_noun(alive)}{doubt}",
-        "a limit of its kind or lane, or work that came before it, may hold it back",
+        "`concurrency` or `rate` of its kind, or work that came before it, may hold it back",
     )
+
+
+def _limited(store: Store, task: int, segment: Segment) -> Why | None:
+    """The limit that keeps a task from starting, if one does."""
+    found = place_in_the_way(store, segment)
+    if found is None:
+        return None
+    text = place_in_words(found, store.reads.processes(), store.now())
+    name = shlex.quote(found.place.limit.name)
+    return Why(task, Cause.LIMIT, text, f"`ramify limits set {name} NUMBER` changes it", found.opens)
 
 
 def _asking(reads: Reads, task: int, run: StoredRun, due: int) -> Why:

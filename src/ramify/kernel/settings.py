@@ -40,6 +40,7 @@ class Settings:
     supervisor hears whether this process still turns; `on_idle` by the loop when it holds nothing and finds nothing.
     `log_to` gets all that attempts log from `log_level` on, besides the store.
     With `learns` it does not tell which kinds it knows, because more may come.
+    `limited_queues` are those for which the program declares a limit of the store.
     With `most_tasks` the kernel takes no more than so many in its life; what it puts back does not count.
     """
 
@@ -65,6 +66,7 @@ class Settings:
     log_level: int = 20
     log_lines: int = 1_000
     log_to: logging.Handler | None = None
+    limited_queues: frozenset[str] = frozenset()
     on_beat: Callable[[], None] | None = None
     on_idle: Callable[[], None] | None = None
 

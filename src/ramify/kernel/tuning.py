@@ -45,6 +45,11 @@ THROTTLED = 0.5
 #: A window older than this says nothing about now.
 STALE = 10.0
 
+#: Of kinds under limits of the store so many seconds of work are claimed in advance: each claimed task takes a place.
+GRANT_SECONDS = 0.1
+#: A place that was taken and is not used for so long is given back to others.
+UNUSED = 1.0
+
 # values
 
 #: How long a guest stays after it changed a value: a program that goes on to change some pays for one session.

@@ -28,10 +28,10 @@ import msgspec
 
 from ramify.model.decoder import decoder
 from ramify.model.policy import SECOND, Rate
-from ramify.model.value import StoredValue
+from ramify.model.value import RESERVED, StoredValue
 
 #: The spaces of limits and of openings among the values of a store.
-LIMITS, OPENINGS = "ramify.limits", "ramify.openings"
+LIMITS, OPENINGS = f"{RESERVED}limits", f"{RESERVED}openings"
 #: Starts that were missed may be caught up on for so long, or this share of the time of a rate if that is less.
 SLACK, SLACK_SHARE = SECOND // 10, 10
 #: The most rows that a claim puts in line.

@@ -294,6 +294,9 @@ class Tables(Protocol):
     def in_line(self, line: str, kind: str, queue: str) -> Iterator[SegmentRow]:
         """The limited rows of a kind and queue in a line, in their order; nothing is written while they are read."""
 
+    def heads_of(self, kinds: Collection[str], now: int) -> Sequence[SegmentRow]:
+        """The rows of some kinds that are ready as heads of lines and due, in their order."""
+
     def lines_headed_by(self, run: int) -> Collection[str]:
         """The lines of which a row of a run is a head."""
 

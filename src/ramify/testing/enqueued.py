@@ -22,7 +22,7 @@ from ramify.model.key import key_text
 from ramify.model.policy import SECOND
 from ramify.model.task import Row
 
-_WAITING = ("ready", "later", "suspect", "gated", "joining")
+_WAITING = ("ready", "later", "suspect", "limited", "gated", "joining")
 #: Due times are stored in microseconds; a wait that was given in seconds may be off by their rounding.
 _SAME = 2
 

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from ramify import ConfigError, Engine, Tasks
-from ramify.engine.tasks.tasks import table_of
+from ramify.engine.tasks.contents import table_of
 
 
 def first(x: int) -> int:

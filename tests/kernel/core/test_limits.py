@@ -7,21 +7,21 @@ from bisect import bisect_left
 
 import pytest
 
-from ramify.kernel.core.limits import Bucket, Limits
+from ramify.kernel.core.limits import Bucket, OwnLimits
 from ramify.kernel.tuning import LIMITS_KEPT, SLICE, SLICES
 from ramify.model.policy import Rate
 from tests.kernel.claims import handler
 
 
 def test_without_limits_everything_may_start() -> None:
-    limits = Limits({"work": handler()})
+    limits = OwnLimits({"work": handler()})
     assert not limits.is_any
     assert limits.allowed("work", None, 1_000, 0.0) == 1_000
     assert limits.most_held("work", None) is None
 
 
 def test_no_more_start_at_a_time_than_the_concurrency() -> None:
-    limits = Limits({"work": handler(concurrency=2)})
+    limits = OwnLimits({"work": handler(concurrency=2)})
     assert limits.allowed("work", None, 5, 0.0) == 2
     limits.start("work", None, 2, 0.0)
     assert limits.allowed("work", None, 5, 0.0) == 0
@@ -30,14 +30,14 @@ def test_no_more_start_at_a_time_than_the_concurrency() -> None:
 
 
 def test_lanes_are_counted_apart() -> None:
-    limits = Limits({"work": handler(concurrency=1)})
+    limits = OwnLimits({"work": handler(concurrency=1)})
     limits.start("work", "left", 1, 0.0)
     assert limits.allowed("work", "left", 1, 0.0) == 0
     assert limits.allowed("work", "right", 1, 0.0) == 1
 
 
 def test_a_rate_lets_one_through_and_then_an_even_pace() -> None:
-    limits = Limits({"work": handler(rate=Rate((4, 2.0)))})
+    limits = OwnLimits({"work": handler(rate=Rate((4, 2.0)))})
     assert limits.allowed("work", None, 9, 10.0) == 1
     limits.start("work", None, 1, 10.0)
     assert limits.allowed("work", None, 9, 10.0) == 0
@@ -46,7 +46,7 @@ def test_a_rate_lets_one_through_and_then_an_even_pace() -> None:
 
 
 def test_a_burst_is_what_was_asked_for() -> None:
-    limits = Limits({"work": handler(rate=Rate("50/s", burst=20))})
+    limits = OwnLimits({"work": handler(rate=Rate("50/s", burst=20))})
     assert limits.allowed("work", None, 99, 10.0) == 21
     limits.start("work", None, 21, 10.0)
     assert limits.allowed("work", None, 99, 10.03) == 1
@@ -100,32 +100,32 @@ def test_starts_do_not_pile_up_beyond_the_burst() -> None:
 
 
 def test_nothing_is_waited_for_when_no_rate_holds_back() -> None:
-    limits = Limits({"work": handler(concurrency=1)})
+    limits = OwnLimits({"work": handler(concurrency=1)})
     limits.start("work", None, 1, 0.0)
     assert limits.opens_in("work", None, 0.0) is None
 
 
 def test_the_tighter_limit_says_how_much_is_worth_holding() -> None:
-    limits = Limits({"work": handler(concurrency=5, rate=Rate((20, 10.0)))})
+    limits = OwnLimits({"work": handler(concurrency=5, rate=Rate((20, 10.0)))})
     assert limits.most_held("work", None) == 2
 
 
 def test_the_rates_of_lanes_that_are_long_over_are_forgotten() -> None:
-    limits = Limits({"work": handler(rate=Rate((1, 1.0)))})
+    limits = OwnLimits({"work": handler(rate=Rate((1, 1.0)))})
     for n in range(10 * LIMITS_KEPT):
         limits.start("work", f"lane {n}", 1, n / 100)
     assert len(limits._buckets.known) < 3 * LIMITS_KEPT
     assert limits.allowed("work", f"lane {n}", 1, n / 100) == 0
 
 
-def deferring(limits: Limits, kind: str, lane: str | None, since: float, windows: int = 1) -> None:
+def deferring(limits: OwnLimits, kind: str, lane: str | None, since: float, windows: int = 1) -> None:
     """Windows in which eight at a time run and defer themselves."""
     for n in range(windows * 16):
         limits.ran(kind, lane, 1, 1, since + n * 0.01)
 
 
 def test_a_kind_that_defers_itself_is_held_back_and_no_other() -> None:
-    limits = Limits({"shy": handler("shy"), "work": handler()})
+    limits = OwnLimits({"shy": handler("shy"), "work": handler()})
     limits.start("shy", None, 8, 0.0)
     deferring(limits, "shy", None, 0.0)
     assert limits.at_a_time("shy", None) == 4
@@ -136,7 +136,7 @@ def test_a_kind_that_defers_itself_is_held_back_and_no_other() -> None:
 
 
 def test_a_lane_that_defers_itself_is_held_back_and_no_other() -> None:
-    limits = Limits({"work": handler(concurrency=6)})
+    limits = OwnLimits({"work": handler(concurrency=6)})
     limits.start("work", "slow", 6, 0.0)
     deferring(limits, "work", "slow", 0.0)
     assert (limits.at_a_time("work", "slow"), limits.at_a_time("work", "quick")) == (3, 6)
@@ -144,14 +144,14 @@ def test_a_lane_that_defers_itself_is_held_back_and_no_other() -> None:
 
 
 def test_lanes_that_deferred_themselves_long_ago_are_forgotten() -> None:
-    limits = Limits({"work": handler()})
+    limits = OwnLimits({"work": handler()})
     for n in range(10 * LIMITS_KEPT):
         limits.ran("work", f"lane {n}", 1, 1, n / 100)
     assert len(limits._throttles.known) < 4 * LIMITS_KEPT
 
 
 def test_a_kind_that_gets_through_again_is_forgotten() -> None:
-    limits = Limits({"work": handler()})
+    limits = OwnLimits({"work": handler()})
     limits.start("work", None, 4, 0.0)
     deferring(limits, "work", None, 0.0)
     for n in range(100):

@@ -79,6 +79,12 @@ def test_lanes_of_a_kind_with_a_rate_or_that_nobody_here_knows_do_not_share() ->
     assert in_rows(calls, None) == apart
 
 
+def test_lanes_that_a_limit_of_the_store_counts_do_not_share() -> None:
+    calls = [call(1).lane("a"), call(2).lane("b"), call(3).lane("a")]
+    assert in_rows(calls, handler(per_lane=True)) == [([b"[1]", b"[3]"], ["a", "a"]), ([b"[2]"], ["b"])]
+    assert len(in_rows(calls, handler(in_all=True))) == 1
+
+
 def test_merging_keeps_columns_even_whichever_side_has_them() -> None:
     plain, special = Offspring(), Offspring()
     plain.add(1, [call(10)])

@@ -114,6 +114,15 @@ def test_tasks_that_await_different_runs_do_not_share_a_row() -> None:
     assert [(each.tasks, each.awaits) for each in later] == [([0, 2], 7), ([1], 8), ([3], None)]
 
 
+def test_tasks_that_close_a_limit_do_not_share_with_those_that_do_not() -> None:
+    finished = Finished(claim(4, first=0))
+    for task, closes in enumerate(("lane", None, "lane", "limit")):
+        finished.add(task, Status.DEFERRED, None)
+        finished.later[task] = Wait(60.0, closes=closes)  # type: ignore[arg-type]
+    later = part_of(finished, Ids(), NOW).later
+    assert [(each.tasks, each.closes) for each in later] == [([0, 2], "lane"), ([1], None), ([3], "limit")]
+
+
 def test_what_tasks_set_goes_with_their_ends() -> None:
     offspring = Offspring()
     offspring.keep([SetValue(claim().tasks[1], "total", b"1")])

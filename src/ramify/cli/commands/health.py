@@ -56,6 +56,8 @@ def _say(visit: Visit, found: Health) -> None:
     if found.late.oldest is not None:
         least = "at least " if found.late.at_least else ""
         out.say(("look", "late"), f" {least}{plural(found.late.tasks, 'task')}, the oldest {_task(found.late.oldest)}")
+    for limit in found.limits:
+        out.say(("look", "full" if limit.opens_in is None else "shut"), f"  {limit.text}")
     for problem in found.problems:
         out.say(("bad", "wrong"), f" {problem.text}")
         if problem.advice:
@@ -88,4 +90,5 @@ def _json(found: Health) -> dict[str, object]:
         "stuck": found.stuck,
         "at_least": found.at_least,
         "queues": found.queues,
+        "limits": found.limits,
     }

@@ -13,7 +13,7 @@ from ramify.cli.visit import Visit, Wrong, on_store
 from ramify.inspect.find import newest_run, open_runs, title, typed
 from ramify.inspect.live import drained_in_words, in_words, workers
 from ramify.inspect.progress import lines_of
-from ramify.inspect.rate import Moment, Pace
+from ramify.inspect.rate import Moment, ObservedPace
 from ramify.inspect.status import Counts, RunStatus, bounds_in_words, counts_of, nobody_in_words, status_of
 from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, number, plural
@@ -58,7 +58,7 @@ def has_failed(status: RunStatus) -> bool:
     return untolerated or (run.state.is_end and run.state not in (RunState.DONE, RunState.FORGOTTEN))
 
 
-def show(out: Out, status: RunStatus, pace: Pace) -> None:
+def show(out: Out, status: RunStatus, pace: ObservedPace) -> None:
     """A run in full: its lines, and a table of its kinds."""
     for line in lines_of(status, pace):
         out.say(*line)
@@ -73,6 +73,8 @@ def show(out: Out, status: RunStatus, pace: Pace) -> None:
         out.say(f"  {decision.what.value} by {decision.by}, {moment(decision.at)}", *why)
     for process in status.draining:
         out.say(f"  {in_words(process)} is ", ("look", drained_in_words(process)))
+    for limit in status.limits:
+        out.say("  ", ("look", limit.text))
     if status.total.duplicates:
         out.say(f"  {plural(status.total.duplicates, 'call')} dropped: their keys were taken")
     if status.kinds:
@@ -102,9 +104,9 @@ def _cells(counts: Counts) -> list[Piece]:
     ]
 
 
-def _look(visit: Visit, run: StoredRun) -> tuple[RunStatus, Pace]:
+def _look(visit: Visit, run: StoredRun) -> tuple[RunStatus, ObservedPace]:
     """One look; two, a moment apart, when somebody works on the run, to tell how fast."""
-    pace = Pace()
+    pace = ObservedPace()
     found = status_of(visit.store, run.id)
     if not found.live.run.held:
         return found, pace
@@ -135,7 +137,7 @@ def _briefly(visit: Visit, runs: list[StoredRun]) -> None:
     """A line for each of several open runs."""
     for run in runs:
         if visit.out.as_json:
-            visit.out.json(as_json(status_of(visit.store, run.id), Pace()))
+            visit.out.json(as_json(status_of(visit.store, run.id), ObservedPace()))
             continue
         total = sum(counts_of(visit.store.reads, run.id).values(), Counts())
         failed: list[Piece] = [" · ", ("bad", f"{number(total.failures)} failed")] if total.failures else []

@@ -6,6 +6,7 @@ store       a file or a URL, as `Engine` takes it; it must be given
 on_commit   True: what is enqueued in a transaction of a database is added when that is committed, and never if it is
             rolled back. False: it is added at once, and a worker may begin it before the transaction is committed
 keep        how long results are kept after success: seconds or a timedelta, else a day
+max_running how many tasks of a queue run at a time, in all workers together: {"mail": 10}
 
 Promises: what is enqueued outside of a transaction is in the store when `enqueue` returns. In one it is added right
 after the commit, so a kill between the two loses it; a rollback leaves nothing.
@@ -23,7 +24,7 @@ from django.core import checks  # type: ignore[import-untyped]
 from django.db import connections, transaction  # type: ignore[import-untyped]
 from django.utils.crypto import get_random_string  # type: ignore[import-untyped]
 
-from ramify.contrib.django.depot import Depot, depot_on
+from ramify.contrib.django.depot import NO_LIMITS, Depot, depot_on
 from ramify.contrib.django.framework import (
     BaseTaskBackend,
     InvalidTask,
@@ -39,7 +40,7 @@ from ramify.errors import BadPayload, ConfigError
 from ramify.model.call import Call
 from ramify.model.task import check_name
 
-OPTIONS = ("store", "on_commit", "keep")
+OPTIONS = ("store", "on_commit", "keep", "max_running")
 
 
 class RamifyBackend(BaseTaskBackend):
@@ -55,7 +56,7 @@ class RamifyBackend(BaseTaskBackend):
         """The engine and store of its tasks; InvalidTaskBackend if its options name none."""
         for trouble in self._troubles():
             raise InvalidTaskBackend(f"TASKS[{self.alias!r}]: {trouble}")
-        return depot_on(self.options["store"], self.options.get("keep"))
+        return self._depot()
 
     def validate_task(self, task: Task[..., Any]) -> None:
         """Check that a task can be enqueued here; InvalidTask if not."""
@@ -99,9 +100,13 @@ class RamifyBackend(BaseTaskBackend):
             yield 'OPTIONS needs the store, a file such as BASE_DIR / "tasks.db"'
             return
         try:
-            depot_on(self.options["store"], self.options.get("keep"))
-        except (ConfigError, TypeError) as error:
+            self._depot()
+        except (AttributeError, ConfigError, TypeError) as error:
             yield f"OPTIONS: {error}"
+
+    def _depot(self) -> Depot:
+        options = self.options
+        return depot_on(options["store"], options.get("keep"), options.get("max_running", NO_LIMITS))
 
     def _add(self, result: TaskResult[Any], ticket: Ticket, call: Call[Any]) -> None:
         self.depot.engine.enqueue(call)

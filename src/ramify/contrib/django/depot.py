@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 from ramify.contrib.django.framework import TaskResult
@@ -21,7 +22,7 @@ from ramify.contrib.django.teacher import Teacher
 from ramify.contrib.django.ticket import Ticket
 from ramify.engine.engine import Engine
 from ramify.engine.runs.reading import Reading
-from ramify.engine.tasks.tasks import AnyTask
+from ramify.engine.tasks.task import AnyTask
 from ramify.errors import ConfigError, RunForgotten
 from ramify.inspect.jobs import JobStanding, queues, standing_of
 from ramify.kernel.core.handler import Handler
@@ -33,15 +34,24 @@ from ramify.model.task import Row
 
 #: The kind of tasks whose path cannot be a kind, because it is too long.
 KIND = "django.task"
+#: No queue is limited.
+NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 #: Django's priorities go from -100 to 100, ours ten times as far: so much of a head start is a step of theirs.
 STEP = 10
 
 
 class Depot:
-    """The engine that keeps the tasks of a backend. `keep` is how long results stay."""
+    """The engine that keeps the tasks of a backend. `keep` is how long results stay, `max_running` limits queues."""
 
-    def __init__(self, store: str | os.PathLike[str], keep: float | timedelta | None = None) -> None:
+    def __init__(
+        self,
+        store: str | os.PathLike[str],
+        keep: float | timedelta | None = None,
+        max_running: Mapping[str, int] = NO_LIMITS,
+    ) -> None:
         self.engine = Engine(store)
+        for queue, most in max_running.items():
+            self.engine.queue(queue, max_running=most)
         self.engine.around(connected)
         self.engine._runtime.teacher = self._teacher
         self._keep = keep
@@ -133,10 +143,12 @@ class Depot:
 
 
 #: Those of this process. Several threads may ask at once: the first one that is here counts, before any is opened.
-_depots: dict[tuple[str, float | timedelta | None], Depot] = {}
+_depots: dict[tuple[object, ...], Depot] = {}
 
 
-def depot_on(store: str | os.PathLike[str], keep: float | timedelta | None) -> Depot:
+def depot_on(
+    store: str | os.PathLike[str], keep: float | timedelta | None, max_running: Mapping[str, int] = NO_LIMITS
+) -> Depot:
     """Return the depot of this process on a store."""
-    where = (os.fspath(store), keep)
-    return _depots.get(where) or _depots.setdefault(where, Depot(store, keep))
+    where = (os.fspath(store), keep, *sorted(max_running.items()))
+    return _depots.get(where) or _depots.setdefault(where, Depot(store, keep, max_running))

@@ -26,7 +26,7 @@ from ramify.engine.jobs.queue_limit import NoRoom, Room
 from ramify.engine.jobs.retention import KEEP_DONE
 from ramify.engine.runs.launched_runs import IN_ORDER
 from ramify.engine.runs.waiting import Waiting
-from ramify.engine.tasks.tasks import AnyTask
+from ramify.engine.tasks.task import AnyTask
 from ramify.errors import ConfigError, QueueFull, RamifyError, StoreUnavailable
 from ramify.kernel.attempts.current import current_or_none
 from ramify.kernel.tuning import GATHER

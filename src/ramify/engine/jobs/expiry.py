@@ -26,7 +26,8 @@ def end_expired(store: Store, jobs: Collection[int]) -> set[int]:
     ended: set[int] = set()
     for job, standing in standings.items():
         segment, extra = standing.segment, Extra.decode(standing.row.more)
-        if segment is None or segment.state is not SegmentState.READY or extra.until is None:
+        is_unclaimed = segment is not None and segment.state in (SegmentState.READY, SegmentState.LIMITED)
+        if segment is None or not is_unclaimed or extra.until is None:
             continue
         history = until_answered(partial(store.reads.history, job))
         if extra.has_expired(store.now(), history, segment.deaths):

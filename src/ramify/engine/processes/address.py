@@ -86,7 +86,7 @@ def load_dag(address: str) -> Dag:
 def load_startable(address: str) -> tuple[Startable, Engine, str]:
     """Import an engine, or a DAG or pipeline with the engine of its module that knows it; and the engine's address."""
     from ramify.engine.engine import Engine
-    from ramify.engine.tasks.tasks import definitions_of
+    from ramify.engine.tasks.contents import definitions_of
     from ramify.shapes.dag.dag import Dag
     from ramify.shapes.pipeline.pipeline import Pipeline
 

@@ -37,12 +37,13 @@ _LIVE = {
     SegmentState.GATED: "waiting",
     SegmentState.WAITING: "waiting",
     SegmentState.CLAIMED: "running",
+    SegmentState.LIMITED: "limited",
 }
 
 
 class TaskState(msgspec.Struct, frozen=True):
-    """The state of one task: waiting, ready, running, or ended as done, failed, skipped, cancelled, quarantined or
-    replaced.
+    """The state of one task: waiting, ready, limited (in the line of a limit), running, or ended as done, failed,
+    skipped, cancelled, quarantined or replaced.
 
     The result of a map is a `Stream` of the results of its items. `attempts` counts the attempts since the last retry
     by hand. `duration` is the length of the last attempt in seconds, 0 below a millisecond.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ramify.engine.runs.keyed import task_with
 from ramify.engine.runs.reading import Members, Reading, closing_tasks
 from ramify.engine.runs.retrying import TasksToRetry, retry
-from ramify.engine.tasks.tasks import definitions_of
+from ramify.engine.tasks.contents import definitions_of
 from ramify.errors import ConfigError, UnknownRun, UnknownTask
 from ramify.inspect.find import title
 from ramify.inspect.lives import Commits

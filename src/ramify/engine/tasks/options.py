@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NoReturn
 
+from ramify.engine.tasks.limit import GivenRate, Per, TaskLimit, check_together, limit_of, limits_given
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.core.handler import Policy
 from ramify.model.policy import Backoff, Duration, Rate, seconds_in
@@ -40,6 +41,10 @@ class Options:
     lane: Selector | None = None
     concurrency: int | None = None
     rate: str | tuple[int, float] | Rate | None = None
+    max_running: int | None = None
+    max_rate: GivenRate | None = None
+    per: Per | None = None
+    limit: TaskLimit | Sequence[TaskLimit] | None = None
     max_children: int | None = None
     max_crashes: int | None = 5
     keep: Duration | None = None
@@ -65,6 +70,7 @@ class CheckedOptions:
     queue: str
     policy: Policy
     keep: float | None = None
+    limits: tuple[TaskLimit, ...] = ()
 
 
 def settle(function: str, options: Options) -> CheckedOptions:
@@ -84,6 +90,7 @@ class _Checking:
             self._refuse(
                 "key", given.key, "expected `key` or `once`, not both. Leave `key` out: `once` sets the key too."
             )
+        limits = self._limits(kind, given)
         policy = Policy(
             retries=self._whole("retries", given.retries, least=0),
             backoff=self._backoff(given.backoff),
@@ -94,6 +101,8 @@ class _Checking:
             rate=None if given.rate is None else self._rate(given.rate),
             max_children=None if given.max_children is None else self._whole("max_children", given.max_children, 0),
             max_crashes=None if given.max_crashes is None else self._whole("max_crashes", given.max_crashes, least=1),
+            per_lane=any(limit.per for limit in limits),
+            in_all=any(limit.per is None for limit in limits),
         )
         return CheckedOptions(
             kind,
@@ -101,7 +110,17 @@ class _Checking:
             self._name("queue", given.queue),
             policy,
             None if given.keep is None else self._seconds("keep", given.keep),
+            limits,
         )
+
+    def _limits(self, kind: str, given: Options) -> tuple[TaskLimit, ...]:
+        """The limits that it shares with other tasks, and its own, which has the name of the kind."""
+        call = f"@task({{}}) on {self._function}()"
+        limits = limits_given(call, given.limit)
+        if (given.max_running, given.max_rate, given.per) != (None, None, None):
+            limits = (*limits, limit_of(call, kind, given.max_running, given.max_rate, given.per))
+        check_together(call, limits)
+        return limits
 
     def _refuse(self, option: str, value: object, what_to_give: str) -> NoReturn:
         raise ConfigError(f"@task({option}={value!r}) on {self._function}(): {what_to_give}")

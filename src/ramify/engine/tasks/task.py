@@ -86,6 +86,8 @@ class Task(Generic[P, R_co, C_co]):
         self.aliases = settled.aliases
         #: How long results of its jobs are kept, in seconds; None for as long as those of all.
         self.keep = settled.keep
+        #: Limits of the whole store that it keeps to.
+        self.limits = settled.limits
         self.defined_at = defined_at(fn)
         self.handler = Handler(settled.kind, fn, signature, calling, settled.policy, stream, streams, around)
         hold = Hold.ONCE if options.once else Hold.LABEL
@@ -121,6 +123,9 @@ class Task(Generic[P, R_co, C_co]):
             if isinstance(parameters, tuple) and len(parameters) == 2:
                 parameters = (*parameters, Any)
             return super().__class_getitem__(parameters)
+
+
+AnyTask = Task[..., Any, Any]
 
 
 class TaskDecorator(Protocol):

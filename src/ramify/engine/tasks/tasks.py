@@ -9,24 +9,22 @@ Does not run anything and knows no store.
 
 from __future__ import annotations
 
-import gc
 import inspect
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
-from types import MappingProxyType
+from types import FrameType
 from typing import Any, ParamSpec, TypeVar, overload
 
-from ramify.engine.around import AnyHook, H, check_hook, within
+from ramify.engine.around import AnyHook, H, check_hook
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
+from ramify.engine.tasks.contents import check_definitions, check_free, declared_limits, schedules_of, table_of
+from ramify.engine.tasks.limit import GivenRate, Per, TaskLimit, limit_of, noted
 from ramify.engine.tasks.options import Selector, options_of
-from ramify.engine.tasks.task import AsyncChildren, AsyncSpawns, Spawns, Task, TaskDecorator, redefines
+from ramify.engine.tasks.task import AnyTask, AsyncChildren, AsyncSpawns, Spawns, Task, TaskDecorator, redefines
 from ramify.errors import BadPayload, ConfigError
-from ramify.kernel.attempts.attempt_env import Definition
-from ramify.kernel.core.handler import Calling, Handler
 from ramify.model.call import Call, whole
-from ramify.model.policy import Backoff, Duration, Rate
+from ramify.model.policy import Backoff, Duration
 from ramify.model.slot import Slot
 from ramify.model.task import check_name
 from ramify.shapes.cron.declaration import MOST_CAUGHT_UP, CatchUp, Overlap, declaration_of
@@ -37,13 +35,12 @@ from ramify.shapes.definitions import Definitions
 from ramify.shapes.pipeline.pipeline import Pipeline
 from ramify.shapes.pipeline.steps import Diverted, Steps, Whole
 from ramify.shapes.plan import Plan
-from ramify.shapes.table import OWN_HANDLERS, plan_of
+from ramify.shapes.table import plan_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
-AnyTask = Task[..., Any, Any]
 TaskT = TypeVar("TaskT", bound=AnyTask)
 
 
@@ -56,6 +53,7 @@ class Tasks:
         self._hooks: list[AnyHook] = []
         self._definitions = Definitions()
         self._schedules: dict[str, Schedule] = {}
+        self._limits: dict[str, TaskLimit] = {}
         self._included: list[Tasks] = []
         for each in include:
             self.include(each)
@@ -89,7 +87,11 @@ class Tasks:
         once: Selector | bool | None = None,
         lane: Selector | None = None,
         concurrency: int | None = None,
-        rate: str | tuple[int, Duration] | Rate | None = None,
+        rate: GivenRate | None = None,
+        max_running: int | None = None,
+        max_rate: GivenRate | None = None,
+        per: Per | None = None,
+        limit: TaskLimit | Sequence[TaskLimit] | None = None,
         max_children: int | None = None,
         max_crashes: int | None = 5,
         keep: Duration | None = None,
@@ -105,6 +107,8 @@ class Tasks:
         concurrency     how many run at a time, within one process and lane
         rate            how many start, within one process and lane: "10/s", "100/m", (count, seconds), spread evenly;
                         `Rate("10/s", burst=20)` lets up to 20 more start at once
+        max_running, max_rate, per   the same in all processes of the store together; in each lane with `per="lane"`
+        limit           limits that several tasks share, from `limit()`: one, or one in all and one per lane
         keep            how long results of jobs are kept, and unique keys with them: seconds or a timedelta, else a day
         max_children, max_crashes   how many children an attempt may have; deaths before it is quarantined
         """
@@ -116,6 +120,36 @@ class Tasks:
             return task
 
         return decorate if fn is None else decorate(fn)
+
+    def limit(
+        self,
+        name: str,
+        *,
+        max_running: int | None = None,
+        max_rate: GivenRate | None = None,
+        per: Per | None = None,
+    ) -> TaskLimit:
+        """Make a limit for several tasks: `api = engine.limit("api", max_running=5)`, then `@engine.task(limit=api)`.
+
+        max_running     how many run at a time, in all processes of the store together
+        max_rate        how many start: "100/m", or as `rate` of a task
+        per             "lane": each lane has these numbers for itself
+
+        Workers store it when they start. `ramify limits set` changes the numbers while they run.
+        """
+        return self._keep_to(
+            limit_of("limit({})", name, max_running, max_rate, per), is_typed=_is_typed(sys._getframe(1))
+        )
+
+    def _keep_to(self, limit: TaskLimit, *, is_typed: bool) -> TaskLimit:
+        """The limit that a set knows from now on under a name."""
+        known = declared_limits(self)
+        found = known.get(limit.name)
+        if found is not None and is_typed:
+            found._become(limit)
+        limit = noted(known, limit)
+        self._limits = {**self._limits, limit.name: limit}
+        return limit
 
     @overload
     def resource(self, open: Callable[[], Iterator[T]], /) -> Resource[T]: ...
@@ -260,11 +294,9 @@ class Tasks:
     def _place(self, name: object) -> str:
         """Where the caller of the caller defines something; ConfigError when that name is defined elsewhere."""
         frame = sys._getframe(2)
-        file = frame.f_code.co_filename
-        place = f"{file}:{frame.f_lineno}"
-        is_typed = frame.f_globals.get("__name__") == "__main__" and file != frame.f_globals.get("__file__")
-        if not is_typed and isinstance(name, str):
-            _check_definitions(self, {name: place})
+        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if not _is_typed(frame) and isinstance(name, str):
+            check_definitions(self, {name: place})
         return place
 
     def include(self, tasks: Tasks) -> None:
@@ -278,8 +310,9 @@ class Tasks:
         self._included.append(tasks)
         try:
             table_of(self)
-            _check_definitions(self)
+            check_definitions(self)
             schedules_of(self)
+            declared_limits(self)
         except ConfigError:
             self._included.remove(tasks)
             raise
@@ -289,7 +322,9 @@ class Tasks:
         is_edited = before is not None and redefines(task.fn, before.fn)
         known = {name: each for name, each in table_of(self).items() if not (is_edited and each is before)}
         for name in (task.kind, *task.aliases):
-            _check_free(known, name, task)
+            check_free(known, name, task)
+        for limit in task.limits:
+            self._keep_to(limit, is_typed=is_edited)
         # Another one, because other threads may be looking through the one before.
         self._own = {**self._own, task.kind: task}
 
@@ -304,47 +339,9 @@ class Tasks:
         return found
 
 
-def table_of(tasks: Tasks) -> dict[str, AnyTask]:
-    """Every task of a set by its kind and its older names; ConfigError when a name means two functions."""
-    found: dict[str, AnyTask] = {}
-    for each in tasks._sets():
-        for task in each._own.values():
-            for name in (task.kind, *task.aliases):
-                _check_free(found, name, task)
-                found[name] = task
-    return found
-
-
-def handlers_of(tasks: Tasks, stand_ins: Mapping[str, Callable[..., Any]]) -> dict[str, Handler]:
-    """Return what a kernel needs to run the tasks of a set, and those that shapes bring along; `stand_ins` by kind."""
-    # A set before those it includes, so that its hooks are around theirs.
-    sets = sorted(tasks._sets(), key=lambda each: -len(each._sets()))
-    hooks = {each: [hook for outer in sets if each in outer._sets() for hook in outer._hooks] for each in sets}
-    around = {task: hooks[each] for each in sets for task in each._own.values()}
-    found = {**OWN_HANDLERS}
-    for schedule in schedules_of(tasks):
-        found.update(schedule.handlers)
-    for name, task in table_of(tasks).items():
-        handler, fn = task.handler, stand_ins.get(name)
-        if fn is not None:
-            handler = replace(handler, fn=fn, calling=Calling.of(fn))
-        found[name] = within(handler, around[task])
-    return found
-
-
-def definitions_of(tasks: Tasks) -> list[Definition]:
-    """Return what runs can be made of by name, in a set and those it includes."""
-    return [definition for each in tasks._sets() for definition in each._definitions]
-
-
-def schedules_of(tasks: Tasks) -> list[Schedule]:
-    """The schedules of a set and of those it includes; ConfigError when two of them have one name."""
-    found: dict[str, Schedule] = {}
-    for each in (schedule for one in tasks._sets() for schedule in one._schedules.values()):
-        other = found.setdefault(each.name, each)
-        if other.place != each.place:
-            raise ConfigError(f"two schedules are called {each.name!r}: {other.place} and {each.place}. Rename one.")
-    return list(found.values())
+def _is_typed(frame: FrameType) -> bool:
+    """Return whether a line was typed at a prompt or into a notebook."""
+    return frame.f_globals.get("__name__") == "__main__" and frame.f_code.co_filename != frame.f_globals.get("__file__")
 
 
 def _caller() -> str:
@@ -353,45 +350,7 @@ def _caller() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _check_definitions(tasks: Tasks, new: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Refuse a DAG or pipeline whose name means another one, in a set and those it includes, with a new one perhaps."""
-    clash = _clash(tasks, new)
-    if clash is not None:
-        # What nobody has any more may only not be collected yet.
-        gc.collect()
-        clash = _clash(tasks, new)
-    if clash is not None:
-        name, one, other = clash
-        raise ConfigError(f"two pipelines or DAGs are called {name!r}: {one} and {other}. Rename one.")
-
-
-def _clash(tasks: Tasks, new: Mapping[str, str]) -> tuple[str, str, str] | None:
-    found = dict(new)
-    for each in tasks._sets():
-        for name in new or each._definitions.names:
-            place = each._definitions.place(name)
-            # The same place twice is a module that was loaded again, or a function that defines it at each call.
-            if place is not None and found.setdefault(name, place) != place:
-                return name, place, found[name]
-    return None
-
-
-def resources_of(tasks: Tasks) -> list[AnyResource]:
-    """Every resource of a set and of those it includes."""
-    return [resource for each in tasks._sets() for resource in each._resources]
-
-
 def _is_edited(hook: AnyHook, before: AnyHook) -> bool:
     """Return whether a hook is another one, typed again at a prompt; those that a function makes are several."""
     typed = inspect.isfunction(hook) and inspect.isfunction(before) and "<locals>" not in hook.__qualname__
     return typed and redefines(hook, before)
-
-
-def _check_free(known: dict[str, AnyTask], name: str, task: AnyTask) -> None:
-    other = known.get(name)
-    # The same place twice is a module that was loaded again.
-    if other is not None and other.defined_at != task.defined_at:
-        raise ConfigError(
-            f"two tasks are called {name!r}: {other.defined_at} and {task.defined_at}. "
-            "Rename one, or give it another name with @task(name=...)."
-        )

@@ -252,8 +252,8 @@ def verdict_on(error: BaseException, handler: Handler) -> Verdict:
     if issubclass(kind, Defer):
         assert isinstance(error, Defer)
         # Made anew, because it is checked there: a subclass may wait for something that is no time.
-        checked = Defer(error.seconds, error.reason)
-        return Postponed(checked.seconds, checked.reason, error._awaits)
+        checked = Defer(error.seconds, error.reason, closes=error.closes)
+        return Postponed(checked.seconds, checked.reason, error._awaits, checked.closes)
     if issubclass(kind, Skip):
         return Forgone(text_of(error))
     if issubclass(kind, StoreUnavailable):

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from ramify.model.limit import Closes
 from ramify.model.policy import Duration, seconds_in
 
 R_co = TypeVar("R_co", covariant=True)
@@ -15,16 +16,22 @@ R_co = TypeVar("R_co", covariant=True)
 class Defer(Exception):
     """Put this task back, and call it again after some seconds or a timedelta. No attempt is used up. `reason` is shown
     to people.
+
+    With `closes="lane"` or `closes="limit"` nothing starts until then, in any process, that the limit of this task
+    covers: in its lane, or in all. For services that throttle.
     """
 
     #: The run whose end calls the task before that.
     _awaits: int | None = None
 
-    def __init__(self, seconds: Duration, reason: str = "") -> None:
+    def __init__(self, seconds: Duration, reason: str = "", *, closes: Closes | None = None) -> None:
         read = seconds_in(seconds)
         if read is None or not 0 <= read < math.inf:
             raise ValueError(f"Defer({seconds!r}): expected a finite number of seconds or a timedelta, 0 or more.")
+        if closes not in (None, "lane", "limit"):
+            raise ValueError(f'Defer(closes={closes!r}): expected "lane" or "limit", or nothing. Write closes="lane".')
         super().__init__(read)
+        self.closes: Closes | None = closes
         self.seconds = read
         self.reason = str(reason)
 

@@ -4,7 +4,8 @@ A claim that left nothing makes the process *dry*: it asks again after a pause t
 stirred, or when the next row is due that the claim told of. One that brought several new runs and left nothing is not
 followed by the next at once: runs are being started one after the other, and each claim and commit is to serve many of
 them. A process that holds a suspect takes nothing else, and one that saw suspects wait for too long stops taking other
-work until it is empty, because only an empty process is given them.
+work until it is empty, because only an empty process is given them. Of kinds under limits of the store it takes few in
+advance (`grants.py`).
 
 Threads and the event loop are fed apart: a side that has enough is left out of the claim, and one that holds nothing is
 asked for now and then. A process whose tasks become much longer than they were puts back what it would take too long
@@ -17,6 +18,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
+from ramify.kernel.core.grants import Grants
 from ramify.kernel.core.handler import Handler
 from ramify.kernel.core.holding import Holding
 from ramify.kernel.core.leases import Leases
@@ -43,6 +45,7 @@ class ClaimPolicy:
         self._holdings = holdings
         self._side_of = {kind: handler.calling.is_async for kind, handler in handlers.items()}
         self._sides = frozenset(self._side_of.values())
+        self.grants = Grants(leases, self._side_of)
         #: The side that was fed last.
         self._fed: frozenset[bool] = frozenset()
         self._turns = self._asked = Turns(settings.queues)
@@ -77,6 +80,7 @@ class ClaimPolicy:
         """A claim was answered."""
         if answer.claims:
             self._fed = frozenset(self._side_of[claim.kind] for claim in answer.claims)
+        self.grants.claimed(answer, now)
         self._asked.fed(answer, now)
         if self._may_hold_off and self._new_runs(answer) > 1 and self.is_dry:
             self.holds_off_until = now + HOLD_OFF
@@ -139,11 +143,13 @@ class ClaimPolicy:
         self._asked = self._turns_of[sides]
         held_back, lanes = self._held_back(now)
         kinds = frozenset(kind for kind, is_async in self._side_of.items() if is_async in sides) - held_back
+        few = self.grants.few(kinds)
+        kinds -= self.grants.enough(few)
         if self.scarce:
             limit = max(1, limit // 4)
         limit = limit if room is None else min(limit, room)
         runs = None if self._settings.runs is None else self._settings.runs | self._settings.launched.runs
-        return Want(kinds, limit, choice.queues, runs, lanes) if kinds else None
+        return Want(kinds, limit, choice.queues, runs, lanes, few) if kinds else None
 
     def returned(self, holding: Holding, now: float) -> None:
         """Tasks of a holding have come to an end."""
@@ -155,11 +161,17 @@ class ClaimPolicy:
         return now < self._watched_until and are_held(self._holdings)
 
     def surplus(self, now: float) -> Iterator[Holding]:
-        """Yield what goes back: suspects that came too soon, and what is far too much by now, the latest first."""
+        """Yield what goes back: suspects that came too soon, unused places, and what is far too much by now, the latest
+        first.
+        """
         if self.is_too_soon(now):
             self.holds_off_until = self._watched_until
             yield from [holding for holding in self._holdings.values() if holding.available]
             return
+        for holding in self.grants.unused(self._holdings, now):
+            if not self._leases.limits.allowed(*holding.where, 1, now):
+                self.parked.add(holding.where)
+            yield holding
         sizes, held = self._leases.sizes, self._held()
         over = {side: sizes.surplus(self._target(side), of_side) for side, of_side in held.items()}
         for holding in reversed(list(self._holdings.values())) if any(over.values()) else ():

@@ -140,8 +140,9 @@ class Core:
         deferred = [task for task, each in verdicts if self._judge(holding, finished, task, each) is Status.DEFERRED]
         holding.unsent += unsent
         self.outbox.unsent += unsent
-        if holding.losses and ran.offspring.apart:
-            # Others that lost wait for the end of this one.
+        waited_for = holding.claim.limited and not self.leases.unleased[holding.claim.kind]
+        if waited_for or (holding.losses and ran.offspring.apart):
+            # Others wait for its place, or those that lost wait for the end of this one.
             self.outbox.hurry()
             self._began_unsent = True
         self.leases.learn(ran, holding, deferred, now, self._cpu())
@@ -321,7 +322,8 @@ class Core:
             yield moment
         # One that has passed waits for something else: for a beat, say.
         moments = self.claim_policy.next_due, self.watch.next_deadline, self.claim_policy.holds_off_until
-        yield from (at - now for at in (*moments, self._lost.next_moment()) if at is not None and at > now)
+        others = self._lost.next_moment(), self.claim_policy.grants.next_look
+        yield from (at - now for at in (*moments, *others) if at is not None and at > now)
 
     def _wind_down(self, now: float) -> Step:
         assert self._deadline is not None
@@ -364,7 +366,7 @@ class Core:
     def _judge(self, holding: Holding, finished: Finished, task: int, verdict: Verdict) -> Status:
         """Put the event of an attempt that did not end well into the outbox, and see to the next attempt."""
         position = holding.position_of(task)
-        status, value, wait = verdict_of(verdict, holding, position, self._chance)
+        status, value, wait = verdict_of(verdict, holding, position, self._chance, self._settings.limited_queues)
         attempt = 0 if isinstance(verdict, EndedUntried) else holding.attempts.get(position, 1)
         finished.add(task, status, value, attempt)
         holding.losses.pop(position, None)
@@ -373,6 +375,8 @@ class Core:
         if wait is not None:
             # A suspect that waits must not be held: as long as it is, nothing else is taken. Nor is what goes back.
             near = wait.fits_in(self._settings.memory_wait) and not holding.is_suspect and not holding.closing
+            # Nor is a place of a limit, which others may be waiting for.
+            near = near and not holding.claim.limited
             (finished.again if near else finished.later)[task] = wait
         return status
 

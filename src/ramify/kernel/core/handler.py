@@ -42,9 +42,10 @@ class Calling(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules for tasks of a kind. `retries=3` is up to four attempts; limits are per process.
+    """The rules for tasks of a kind. `retries=3` is up to four attempts; `concurrency` and `rate` are per process.
 
     With `max_crashes=None` a task is never quarantined.
+    With `per_lane` a limit of the store counts each lane by itself, with `in_all` one counts all of them.
     """
 
     retries: int = 3
@@ -56,6 +57,8 @@ class Policy:
     rate: Rate | None = None
     max_children: int | None = None
     max_crashes: int | None = 5
+    per_lane: bool = False
+    in_all: bool = False
 
     def is_last(self, attempt: int, retries: int | None) -> bool:
         """Return whether no attempt follows a failure of this one; `retries` are those that its call was given."""

@@ -8,6 +8,7 @@ checks it after every step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ramify.kernel.core.handler import Handler
@@ -39,6 +40,7 @@ class Holding:
         "losses",
         "place",
         "unsent",
+        "used",
         "waiting",
         "where",
     )
@@ -55,6 +57,8 @@ class Holding:
         self.aside = 0
         self.unsent = 0
         self.left = len(claim.tasks)
+        #: When tasks of it were leased last.
+        self.used = -math.inf
         #: What calls brought along for themselves, by position.
         self.extras: dict[int, Extra] = {}
         for task, more in claim.details.items():

@@ -14,7 +14,7 @@ from itertools import count
 from ramify.kernel.core.adapt import Adapter, Change
 from ramify.kernel.core.handler import Handler
 from ramify.kernel.core.holding import Holding, where_of
-from ramify.kernel.core.limits import Limits, Where
+from ramify.kernel.core.limits import OwnLimits, Where
 from ramify.kernel.core.line import Line
 from ramify.kernel.core.sizes import Sizes
 from ramify.kernel.core.work import Chunk, Ran
@@ -35,7 +35,7 @@ class Leases:
         extra_time: Callable[[Chunk, float], float] = lambda chunk, now: 0.0,
     ) -> None:
         self._extra_time = extra_time
-        self.limits = Limits(handlers)
+        self.limits = OwnLimits(handlers)
         self.sizes = Sizes(settings.claim_at_most)
         threads, coroutines = settings.threads, settings.coroutines
         first = FIRST_THREADS if threads is None else max(1, threads)
@@ -53,6 +53,8 @@ class Leases:
         #: Of those, by kind, the ones that stand aside; and all that wait, by kind and lane.
         self.stuck: Counter[str] = Counter()
         self.waiting: Counter[Where] = Counter()
+        #: All that wait, by kind.
+        self.unleased: Counter[str] = Counter()
         self._line = {False: Line(), True: Line()}
         self._timed = tuple(kind for kind, handler in handlers.items() if handler.policy.timeout is not None)
         self._retries: list[tuple[float, int, Holding, int]] = []
@@ -109,6 +111,7 @@ class Leases:
         is_async, where = holding.handler.calling.is_async, holding.where
         self.ready[is_async] += more
         self.waiting[where] += more
+        self.unleased[where[0]] += more
         if not self.waiting[where]:
             del self.waiting[where]
         if self._line[is_async].is_aside(where):
@@ -191,6 +194,7 @@ class Leases:
             self.send_back(holding)
         if not positions:
             return None
+        holding.used = now
         self.leased[is_async] += len(positions)
         self.chunks[is_async] += 1
         attempts = {p: holding.attempts[p] for p in positions if p in holding.attempts} if holding.attempts else {}

@@ -85,7 +85,7 @@ class Bucket:
         return max(self._slice / 2, (1.0 - self._tokens) / self._pace)
 
 
-class Limits:
+class OwnLimits:
     """The limits that decide who may start now."""
 
     def __init__(self, handlers: Mapping[str, Handler]) -> None:

@@ -160,6 +160,11 @@ class Sizes:
             least = max(least, int(CLAIM_SECONDS * workers / mean))
         return max(least, UNSEEN if self._seen_ready is None else self._seen_ready // (2 * self.peers))
 
+    def within(self, kind: str, seconds: float, workers: int) -> int | None:
+        """How many tasks of a kind so many workers do in so many seconds; None if none was measured."""
+        mean = self._means.get(kind)
+        return None if mean is None else int(seconds * workers / mean.seconds)
+
     def are_quick(self, held: Mapping[str, int]) -> bool:
         """Return whether all that is held is of kinds that take next to no time."""
         return all(kind in self._means and self._means[kind].seconds < QUICK for kind, many in held.items() if many > 0)

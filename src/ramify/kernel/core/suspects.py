@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from ramify.kernel.core.holding import Holding
-from ramify.kernel.core.limits import Limits
+from ramify.kernel.core.limits import OwnLimits
 
 
-def held_up(holdings: Mapping[bytes, Holding], limits: Limits, now: float) -> Iterator[Holding]:
+def held_up(holdings: Mapping[bytes, Holding], limits: OwnLimits, now: float) -> Iterator[Holding]:
     """Suspects that a limit keeps from starting: they are put back, and others get their turn."""
     for holding in holdings.values():
         if not holding.is_suspect:

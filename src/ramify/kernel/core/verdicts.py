@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
 import msgspec
 
-from ramify.errors import ValueContended
+from ramify.errors import ConfigError, ValueContended
 from ramify.kernel.attempts.values import DraftSwap
 from ramify.kernel.core.handler import Policy
 from ramify.kernel.core.holding import Holding
 from ramify.kernel.core.work import Chunk, Dropped, Forgone, Interrupted, Postponed, Raised, Ran, Wait
 from ramify.model.call import EXPIRED, NO_EXTRA
 from ramify.model.event import UNTRIED, Status
+from ramify.model.limit import Closes
 from ramify.model.mark import reason_value
 from ramify.model.outcome import Failure
 from ramify.model.value import MOST_TRIES
@@ -35,13 +36,19 @@ Verdict = Raised | Postponed | Dropped | Forgone | EndedUntried
 
 
 def verdict_of(
-    verdict: Verdict, holding: Holding, position: int, chance: Callable[[], float]
+    verdict: Verdict,
+    holding: Holding,
+    position: int,
+    chance: Callable[[], float],
+    limited_queues: Collection[str] = (),
 ) -> tuple[Status, bytes | None, Wait | None]:
     """The event of one attempt, and the wait for the next one, None when there is none."""
     match verdict:
-        case Postponed(seconds, reason, awaits):
+        case Postponed(closes="lane" | "limit" as closes) if not _covers(closes, holding, limited_queues):
+            return Status.FAILED, _unclosable(closes, holding.claim.kind).encode(), None
+        case Postponed(seconds, reason, awaits, closes):
             value = reason_value(reason) or msgspec.json.encode({"seconds": seconds})
-            return Status.DEFERRED, value, Wait(seconds, awaits)
+            return Status.DEFERRED, value, Wait(seconds, awaits, closes)
         case Dropped(reason, by):
             return Status.CANCELLED, reason_value(reason, by), None
         case Forgone(reason):
@@ -59,6 +66,20 @@ def verdict_of(
             return Status.RETRYING, failure.encode(), Wait(policy.backoff.wait(attempt, chance()))
         case _:
             assert_never(verdict)
+
+
+def _covers(closes: Closes, holding: Holding, limited_queues: Collection[str]) -> bool:
+    """Return whether a limit covers a task that it could close. Those of other programs are in all, for all we know."""
+    policy, claim = holding.handler.policy, holding.claim
+    if closes == "lane":
+        return policy.per_lane
+    return policy.in_all or claim.queue in limited_queues or (claim.limited and not policy.per_lane)
+
+
+def _unclosable(closes: Closes, kind: str) -> Failure:
+    what, instead = ("per lane", 'max_running=..., per="lane"') if closes == "lane" else ("in all", "max_running=...")
+    text = f"Defer(closes={closes!r}): no limit {what} covers {kind!r}. Write @engine.task({instead}), or leave it out."
+    return Failure.of(ConfigError(text))
 
 
 def known_ends(holding: Holding, now: int) -> dict[int, Verdict]:

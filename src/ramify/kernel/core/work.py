@@ -11,6 +11,7 @@ from ramify.kernel.outgoing.offspring import Offspring
 from ramify.model.call import Extra
 from ramify.model.claim import Claim
 from ramify.model.event import UNTIMED
+from ramify.model.limit import Closes
 from ramify.model.outcome import Failure
 from ramify.model.policy import SECOND
 from ramify.store import forks
@@ -58,16 +59,20 @@ class Chunk:
 
 
 class Wait(NamedTuple):
-    """How long a task waits for its next attempt: so many seconds, or until the run that it `awaits` has ended."""
+    """How long a task waits for its next attempt: so many seconds, or until the run that it `awaits` has ended.
+
+    Until then it `closes` a limit, if it says so, for all processes.
+    """
 
     seconds: float
     awaits: int | None = None
+    closes: Closes | None = None
 
     def fits_in(self, memory: float) -> bool:
         """Return whether it is short enough to be kept in memory. Who awaits a run is woken in the store, and nowhere
         else.
         """
-        return self.awaits is None and self.seconds <= memory
+        return self.awaits is None and self.closes is None and self.seconds <= memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +85,15 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """An attempt asked to be called again in `seconds`, or at the end of the run that it `awaits`, for that reason."""
+    """An attempt asked to be called again in `seconds`, or at the end of the run that it `awaits`, for that reason.
+
+    It `closes` a limit of its task until then, if it says so.
+    """
 
     seconds: float
     reason: str = ""
     awaits: int | None = None
+    closes: Closes | None = None
 
 
 @dataclass(frozen=True, slots=True)

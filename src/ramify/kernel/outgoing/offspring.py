@@ -170,8 +170,9 @@ def _delay_of(group: Group) -> int | None:
 def _may_share(group: Group) -> int:
     """How many tasks of a lane may share a row with others: no more than can run together when they are claimed."""
     handler = group.handler
-    # With a rate, starts are counted one by one, and of a kind that nobody here knows nothing is known.
-    if not isinstance(handler, Handler) or handler.policy.rate is not None:
+    # With a rate, starts are counted one by one; with a limit of the store, a row waits in the line of its lane. And of
+    # a kind that nobody here knows nothing is known.
+    if not isinstance(handler, Handler) or handler.policy.rate is not None or handler.policy.per_lane:
         return 0
     return FEW if handler.policy.concurrency is None else handler.policy.concurrency
 

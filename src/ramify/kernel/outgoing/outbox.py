@@ -24,6 +24,7 @@ from ramify.model.claim import Claim
 from ramify.model.commit import Later, Part
 from ramify.model.event import Status
 from ramify.model.job import queue_run
+from ramify.model.limit import Closes
 from ramify.model.policy import SECOND, due_bucket
 from ramify.model.task import NewTasks
 from ramify.model.value import Swap
@@ -59,7 +60,7 @@ class Finished:
     @property
     def is_fertile(self) -> bool:
         """True if something may be there once they are committed that was not there before."""
-        return self.claim.awaited or (self.offspring is not NOTHING and self.offspring.is_fertile)
+        return self.claim.awaited or self.claim.limited or (self.offspring is not NOTHING and self.offspring.is_fertile)
 
     def done(self, ran: Ran) -> None:
         """Take over the tasks of a chunk that ended well, and how long attempts took."""
@@ -252,10 +253,10 @@ def _tasks(tasks: list[int]) -> Sequence[int]:
 
 def _later(waits: Iterable[tuple[int, Wait]], now: int, exact: bool) -> list[Later]:
     """Tasks that leave memory, by due time: waits of about the same length, for the same run if any, share a row."""
-    rows: dict[tuple[int, int | None], list[int]] = {}
+    rows: dict[tuple[int, int | None, Closes | None], list[int]] = {}
     for task, wait in waits:
         # No store can keep the moment at which a wait of 1e300 seconds would be over.
         seconds = min(wait.seconds, LONGEST_DELAY)
         due = now + round(seconds * SECOND) if exact else due_bucket(now, seconds)
-        rows.setdefault((due, wait.awaits), []).append(task)
-    return [Later(tasks, due, awaits) for (due, awaits), tasks in rows.items()]
+        rows.setdefault((due, wait.awaits, wait.closes), []).append(task)
+    return [Later(tasks, *how) for how, tasks in rows.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from operator import attrgetter
 
 import msgspec
 
@@ -58,6 +59,8 @@ def _take(tables: MemoryTables, process: int, want: Want, turn: int, now: int) -
             return _answer(tables, taken, len(suspects) > 1, _left(tables, want, rooms, now), now), turn
     taken, turn = _by_turns(taking, rows, want.limit, turn)
     by_rank = taking.by_rank(rows, want.limit - sum(row.count for row in taken))
+    if not taken and not by_rank:
+        by_rank = taking.behind_others(want.limit)
     if not taken and by_rank:
         # It was alone, so this was its turn: who comes now is next.
         turn = by_rank[0].run
@@ -124,6 +127,35 @@ class Taking:
                 if limit < 1 or self._waiting_room < 1:
                     return taken
                 behind = self._behind()
+        return taken
+
+    def behind_others(self, limit: int) -> list[MemorySegment]:
+        """Claim rows behind heads that this claim may not take, each of which stays the head."""
+        taken: list[MemorySegment] = []
+        tables, in_order = self._tables, attrgetter("rank", "id")
+        heads = [row for row in tables.segments.values() if row.state is SegmentState.READY and row.line is not None]
+        for head in sorted(heads, key=in_order) if limit > 0 else ():
+            is_due = head.due is None or head.due <= self._now
+            if head.span.kind not in self._want.kinds or not is_due or head.deaths.apart or self._fits(head):
+                continue
+            group = lines.group_of(head)
+            behind = [r for r in tables.segments.values() if r.state is SegmentState.LIMITED]
+            for row in sorted((r for r in behind if lines.group_of(r) == group), key=in_order):
+                row.state = SegmentState.READY
+                if not self._fits(row) or row.deaths.apart:
+                    row.state = SegmentState.LIMITED
+                    continue
+                if not lines.has_room(tables, row, self._now):
+                    row.state = SegmentState.LIMITED
+                    break
+                row.line = None
+                for piece in self.heads(row, limit):
+                    taken.append(piece)
+                    limit -= piece.count
+                if row.state is SegmentState.READY:
+                    row.state, row.line = SegmentState.LIMITED, group[0]
+                if limit < 1:
+                    return taken
         return taken
 
     def heads(self, row: MemorySegment, limit: int) -> Iterator[MemorySegment]:

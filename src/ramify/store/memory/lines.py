@@ -55,6 +55,14 @@ def room(tables: MemoryTables, row: MemorySegment, wanted: int, now: int) -> int
     return wanted
 
 
+def has_room(tables: MemoryTables, row: MemorySegment, now: int) -> bool:
+    """Return whether a task of a row may be claimed."""
+    return all(
+        admits(place.limit.numbers, _running(tables, place), _opening(tables, place, now), 1, now)
+        for place in places(tables, row)
+    )
+
+
 def take(tables: MemoryTables, row: MemorySegment, many: int, now: int) -> None:
     """Note the starts of a row that was claimed, where a rate counts them."""
     for place in places(tables, row):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 
+import apsw
 import msgspec
 
 from ramify.model.limit import LIMITS, OPENINGS, Limit, Limits, Place, lines_of, read_limits
@@ -43,6 +44,11 @@ HEAD = "SELECT 1 FROM segment INDEXED BY line WHERE line = ? AND state = 0 AND k
 END_LINES = "UPDATE segment INDEXED BY line SET state = 0, due = NULL, line = NULL WHERE line BETWEEN ? AND ?"
 #: Rows that were claimed before a limit covered them count from now on.
 COUNT_HELD = f"UPDATE segment INDEXED BY held SET line = '{COUNTED}' WHERE state = 3 AND line IS NULL"
+#: What a process may have to pass over, because it does not serve their runs, say.
+HEADS_OF = (
+    f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY head WHERE state = 0 AND line IS NOT NULL"
+    " AND kind IN (SELECT value FROM carray(?)) AND ifnull(due, 0) <= ? ORDER BY rank, id"
+)
 HEADED_BY = "SELECT DISTINCT line FROM segment INDEXED BY segment_run WHERE run = ? AND state = 0 AND line IS NOT NULL"
 
 
@@ -101,6 +107,12 @@ def has_head(db: Db, line: str, kind: str, queue: str) -> bool:
 def in_line(db: Db, line: str, kind: str, queue: str) -> Iterator[SegmentRow]:
     """The limited rows of a kind and queue, in their order."""
     return map(rows.segment_row, db.execute(OF_GROUP, (line, kind, queue)))
+
+
+def heads_of(db: Db, kinds: Collection[str], now: int) -> list[SegmentRow]:
+    """The heads of lines that may be taken now, of some kinds, in their order."""
+    found = db.execute(HEADS_OF, (apsw.carray(tuple(kinds)), now)).fetchall() if kinds else []
+    return list(map(rows.segment_row, found))
 
 
 def headed_by(db: Db, run: int) -> Collection[str]:

@@ -108,6 +108,7 @@ CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NU
 CREATE INDEX due_at ON segment (due) WHERE state = 0 AND due IS NOT NULL AND NOT deaths & 1;
 CREATE INDEX awaiting ON segment (awaits) WHERE awaits IS NOT NULL;
 CREATE INDEX line ON segment (line, state, kind, queue, rank) WHERE line IS NOT NULL;
+CREATE INDEX head ON segment (kind, queue) WHERE state = 0 AND line IS NOT NULL;
 CREATE INDEX running ON segment (kind, lane) WHERE state = 3 AND line IS NOT NULL;
 CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND deaths & 1;
 CREATE INDEX gated ON segment (run, round) WHERE state = 1;

@@ -252,6 +252,10 @@ class SqliteTables:
         """Limited rows in their order."""
         return lines.in_line(self.db, line, kind, queue)
 
+    def heads_of(self, kinds: Collection[str], now: int) -> Sequence[SegmentRow]:
+        """The heads of lines."""
+        return lines.heads_of(self.db, kinds, now)
+
     def lines_headed_by(self, run: int) -> Collection[str]:
         """The lines that a run heads."""
         return lines.headed_by(self.db, run)

@@ -185,7 +185,9 @@ class Claiming:
             return suspects
         if suspects and not self._found.held:
             return None
-        return None if any(True for _ in self._found.ready(self._rooms)) else suspects
+        if any(True for _ in self._found.ready(self._rooms)) or any(True for _ in self._passed_over()):
+            return None
+        return suspects
 
     def take(self, turn: int) -> Taken:
         """Choose rows and claim them."""
@@ -205,6 +207,8 @@ class Claiming:
         if shared is not None:
             self._take(shared, max(1, want.limit // 4), taken, most=1)
         taken += self._by_rank(want.limit - sum(row.count for row in taken))
+        if not taken:
+            self._behind_others(want.limit, taken)
         self._close()
         # One that was alone had its turn: who comes now is next.
         turn = taken[0].run if taken else turn
@@ -264,6 +268,31 @@ class Claiming:
         changes.segments += pieces
         whole.state = SegmentState.GARBAGE
         return pieces
+
+    def _behind_others(self, limit: int, taken: list[SegmentRow]) -> None:
+        """Take rows behind heads that this claim may not take, each of which stays the head."""
+        for row in self._passed_over():
+            line = row.line
+            row.state, row.line = SegmentState.READY, None
+            limit = self._take(row, limit, taken)
+            if row.state is SegmentState.READY:
+                row.state, row.line = SegmentState.LIMITED, line
+            if limit < 1:
+                return
+
+    def _passed_over(self) -> Iterator[SegmentRow]:
+        """The rows that this claim may take behind heads that it may not, because it does not serve their runs, say."""
+        if not self._places.are_any or self._want.limit < 1:
+            return
+        for head in self._tables.heads_of(self._want.kinds, self._changes.now):
+            is_mine = is_wanted(self._want, head.kind, head.queue) and fits(head, self._want, self._rooms)
+            if is_mine or head.is_apart or head.id in self._touched or head.line is None:
+                continue
+            for row in self._tables.in_line(head.line, head.kind, head.queue):
+                if fits(row, self._want, self._rooms) and not row.is_apart and not self._places.has_moved(row):
+                    if not self._places.has_room(row):
+                        break
+                    yield row
 
     def _behind(self) -> SegmentRow | None:
         """The next row of a line whose head was taken, if this claim may take it; else it stays the head."""

@@ -89,6 +89,14 @@ class Places:
                 break
         return wanted
 
+    def has_room(self, row: SegmentRow) -> bool:
+        """Return whether a task of a row may be claimed."""
+        return all(self._admits(place, 1) for place in self.of(row))
+
+    def has_moved(self, row: SegmentRow) -> bool:
+        """Return whether this verb has put a row in line, or made it a head."""
+        return row.id in self._touched
+
     def take(self, row: SegmentRow, many: int) -> None:
         """So many tasks of a row are claimed."""
         now = self._changes.now

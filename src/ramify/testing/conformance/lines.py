@@ -173,3 +173,45 @@ def what_was_claimed_before_a_limit_covered_it_counts(house: House) -> None:
     assert worker.claim() == ()
     worker.done(claims[0])
     assert len(worker.claim()) == 1
+
+
+@case("claim")
+def a_row_of_a_run_that_nobody_works_for_keeps_no_others_waiting(house: House) -> None:
+    declare(house, most=1)
+    left, first, second = house.tasks(1), house.tasks(1), house.tasks(1)
+    deserted = house.any_run(left)
+    run = house.any_run(first, second)
+    old, new = house.worker(), house.worker()
+    held = only(new.ask(want(1, runs={run})).claims)
+    assert old.ask(want(runs={deserted})).claims == new.ask(want(runs={run})).claims == ()
+    new.done(held)
+    assert house.row_of(left.first).state is READY
+    assert tasks_of(new.ask(want(runs={run})).claims) == [second.first]
+    assert tasks_of(old.ask(want(runs={deserted})).claims) == []
+
+
+@case("claim")
+def a_row_of_a_run_without_room_keeps_no_others_waiting(house: House) -> None:
+    declare(house, most=2)
+    narrow = house.any_run(house.tasks(1), house.tasks(1), max_running=1)
+    wide = house.any_run(*[house.tasks(1) for _ in range(4)])
+    worker = house.worker()
+    one, two = (only(worker.ask(want(1, runs={wide})).claims) for _ in range(2))
+    assert worker.claim() == ()
+    worker.done(one)
+    assert only(worker.claim()).run == narrow
+    worker.done(two)
+    assert only(worker.claim()).run == wide
+
+
+@case("claim")
+def a_row_in_a_lane_that_a_process_leaves_alone_keeps_no_others_waiting(house: House) -> None:
+    declare(house, most=2)
+    house.any_run(*(house.tasks(1, lane=lane) for lane in "xyaab"))
+    worker = house.worker()
+    one, two = worker.claim(2)
+    assert worker.claim() == ()
+    worker.done(one)
+    assert only(worker.claim()).lane == "a"
+    worker.done(two)
+    assert [claim.lane for claim in worker.ask(want(busy_lanes={"a"})).claims] == ["b"]
