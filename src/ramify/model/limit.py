@@ -111,14 +111,14 @@ class StoredLimit(msgspec.Struct, frozen=True):
 
 
 class Opening(msgspec.Struct, frozen=True, array_like=True):
-    """What time decides about a place: when its next start would be on time, and until when it is closed."""
+    """The times of a place: when its next start would be on time, and until when it is closed."""
 
     next: int = 0
     closed: int = 0
 
 
 class Place(NamedTuple):
-    """What a limit counts by: all that it covers, or one lane of that. Tasks without a lane share one."""
+    """The unit that a limit counts by: all that it covers, or one lane of that. Tasks without a lane share one."""
 
     limit: StoredLimit
     lane: str | None

@@ -283,7 +283,7 @@ class Tables(Protocol):
         """Return whether time decides about any place."""
 
     def values(self, keys: Collection[Key]) -> Mapping[Key, StoredValue]:
-        """Those of these values that there are."""
+        """Return those of these values that there are."""
 
     def heads(self, lines: Collection[str]) -> Sequence[SegmentRow]:
         """The first limited row of each kind and queue of these lines that has no ready one."""

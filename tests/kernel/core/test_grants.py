@@ -111,8 +111,7 @@ def test_what_is_unused_for_a_second_goes_back() -> None:
 
 def test_a_lane_from_which_something_went_back_unused_is_left_alone_until_it_may_start() -> None:
     made = core(handler(concurrency=1), threads=4)
-    in_lane = {"limited": True, "lane": "a"}
-    made.claimed(Claimed((claim(1, **in_lane), claim(1, first=200, **in_lane))), 0.0)
+    made.claimed(Claimed((claim(1, limited=True, lane="a"), claim(1, first=200, limited=True, lane="a"))), 0.0)
     running = lease(made)
     assert made.step(UNUSED) == PutBack(b"work-200")
     made.released(b"work-200")

@@ -35,7 +35,7 @@ from ramify.store.verbs.arriving import Arriving, EndedTasks
 from ramify.store.verbs.claim import Claiming, Outcome, after_again, after_taking
 from ramify.store.verbs.keys import Keys
 from ramify.store.verbs.lines import Places
-from ramify.store.verbs.opening import Opening, may_open
+from ramify.store.verbs.opening import OpeningRuns, may_open
 from ramify.store.verbs.stamps import answered
 from ramify.store.verbs.values import SwappedValues
 
@@ -207,7 +207,7 @@ class Commit:
         self._tables, self._loaded, self._changes = tables, loaded, changes
         self._arriving = Arriving(tables, changes, loaded.runs, loaded.waiters)
         self._context = dict(loaded.context)
-        self._opening = Opening(loaded, changes)
+        self._opening = OpeningRuns(loaded, changes)
         #: Narrow parts, whose events are written together.
         self._near = _Columns()
 

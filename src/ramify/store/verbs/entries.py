@@ -23,7 +23,7 @@ from ramify.store.verbs.arriving import Arriving
 from ramify.store.verbs.beliefs import Beliefs
 from ramify.store.verbs.commit import overgrown
 from ramify.store.verbs.keys import Keys, holders
-from ramify.store.verbs.opening import Opening, may_open, new_run
+from ramify.store.verbs.opening import OpeningRuns, may_open, new_run
 
 
 def start(
@@ -74,7 +74,7 @@ def append(tables: Tables, additions: Sequence[Addition], now: int, beliefs: Bel
         check_takes_tasks(run, loaded.runs[run].state)
     _check(tables, loaded, additions)
     changes = Changes(0, 0, now)
-    opening = Opening(loaded, changes)
+    opening = OpeningRuns(loaded, changes)
     into = [(loaded.runs[each.run] if each.opens is None else opening.run(each), each) for each in additions]
     rounds = [(run, each, run.round + 1 if run.order is Order.ROUNDS else 0) for run, each in into]
     added = _add(tables, changes, {run.id: run for run, _ in into}, rounds)

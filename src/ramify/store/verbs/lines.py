@@ -34,7 +34,7 @@ OPEN = Opening()
 _PLACE = attrgetter("place")
 
 
-class Group(NamedTuple):
+class LineGroup(NamedTuple):
     """The rows of one kind and queue in a line; each group has a head of its own."""
 
     line: str
@@ -54,14 +54,14 @@ class Places:
         #: Lines of places that were freed.
         self._freed: set[str] = set()
         #: Groups whose head was made by this verb, and those that lost theirs.
-        self._headed: set[Group] = set()
-        self._headless: dict[Group, None] = {}
+        self._headed: set[LineGroup] = set()
+        self._headless: dict[LineGroup, None] = {}
         #: Groups whose head is another than the stored one, if they have one.
-        self._left: set[Group] = set()
+        self._left: set[LineGroup] = set()
         #: What is stored of a group in its order, the next row of that, and the rows that this verb has added.
-        self._streams: dict[Group, Iterator[SegmentRow]] = {}
-        self._stored: dict[Group, SegmentRow] = {}
-        self._added: defaultdict[Group, list[SegmentRow]] = defaultdict(list)
+        self._streams: dict[LineGroup, Iterator[SegmentRow]] = {}
+        self._stored: dict[LineGroup, SegmentRow] = {}
+        self._added: defaultdict[LineGroup, list[SegmentRow]] = defaultdict(list)
         #: Rows that were put in line, by id: what is stored of them is not so any more.
         self._touched: set[int] = set()
 
@@ -108,7 +108,7 @@ class Places:
     def leave(self, row: SegmentRow, line: str | None) -> None:
         """A row that was the head of a line is claimed whole, or waits elsewhere."""
         if line is not None:
-            group = Group(line, row.kind, row.queue)
+            group = LineGroup(line, row.kind, row.queue)
             self._headed.discard(group)
             self._left.add(group)
             self._headless[group] = None
@@ -123,7 +123,7 @@ class Places:
                 return row
         return None
 
-    def _next_head(self, group: Group) -> SegmentRow | None:
+    def _next_head(self, group: LineGroup) -> SegmentRow | None:
         place = self._limits.place_of(group.line)
         if place is None or is_full(place.limit.numbers, self._count(place)):
             return None
@@ -132,7 +132,7 @@ class Places:
             self._make_head(row, place)
         return row
 
-    def _waiting(self, group: Group) -> Iterator[SegmentRow]:
+    def _waiting(self, group: LineGroup) -> Iterator[SegmentRow]:
         """Yield the first stored row of a group that is limited, and all that this verb has added."""
         for row in self._added[group]:
             if row.state is SegmentState.LIMITED and row.line == group.line:
@@ -149,11 +149,11 @@ class Places:
     def _make_head(self, row: SegmentRow, place: Place) -> None:
         row.state, row.line = SegmentState.READY, place.line
         row.due = opens_at(place.limit.numbers, self._opening(place), self._changes.now)
-        self._headed.add(Group(place.line, row.kind, row.queue))
+        self._headed.add(LineGroup(place.line, row.kind, row.queue))
         self._line(row)
 
     def _put_in_line(self, row: SegmentRow, place: Place) -> None:
-        group, before = Group(place.line, row.kind, row.queue), row.line
+        group, before = LineGroup(place.line, row.kind, row.queue), row.line
         numbers = place.limit.numbers
         at = None
         if not is_full(numbers, self._count(place)):
@@ -170,7 +170,7 @@ class Places:
         if before is not None and before != group.line:
             self.leave(row, before)
 
-    def _has_head(self, group: Group) -> bool:
+    def _has_head(self, group: LineGroup) -> bool:
         if group in self._headed:
             return True
         return group not in self._left and self._tables.has_head(*group)

@@ -33,7 +33,7 @@ def may_open(additions: Iterable[Addition]) -> Sequence[NewRun]:
     return [each.opens for each in additions if each.opens is not None]
 
 
-class Opening:
+class OpeningRuns:
     """The runs by name that additions go into, opened where that must be: all of one verb share one."""
 
     def __init__(self, loaded: Loaded, changes: Changes) -> None:

@@ -51,6 +51,7 @@ FILES = (
     "movable",
     "bounds",
     "limits",
+    "rates",
     "lines",
     "cancel",
     "cancel_tasks",
