@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, tzinfo
+from operator import is_
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -57,6 +58,8 @@ class Tasks:
         self._definitions = Definitions()
         self._schedules: dict[str, Schedule] = {}
         self._included: list[Tasks] = []
+        #: What is known by which name, and the tasks of each set that it was made of.
+        self._table: tuple[list[dict[str, AnyTask]], dict[str, AnyTask]] = ([], {})
         for each in include:
             self.include(each)
 
@@ -304,14 +307,22 @@ class Tasks:
         return found
 
 
-def table_of(tasks: Tasks) -> dict[str, AnyTask]:
-    """Every task of a set by its kind and its older names; ConfigError when a name means two functions."""
-    found: dict[str, AnyTask] = {}
-    for each in tasks._sets():
-        for task in each._own.values():
+def table_of(tasks: Tasks) -> Mapping[str, AnyTask]:
+    """Every task of a set by its kind and its older names; ConfigError when a name means two functions.
+
+    It is asked for with each job, so it is made once for as long as the sets are those they were.
+    """
+    sets = [each._own for each in tasks._sets()]
+    made_of, found = tasks._table
+    if len(made_of) == len(sets) and all(map(is_, made_of, sets)):
+        return found
+    found = {}
+    for own in sets:
+        for task in own.values():
             for name in (task.kind, *task.aliases):
                 _check_free(found, name, task)
                 found[name] = task
+    tasks._table = (sets, found)
     return found
 
 
