@@ -135,7 +135,7 @@ class Runtime:
 
     # its tasks
 
-    def table(self) -> dict[str, AnyTask]:
+    def table(self) -> Mapping[str, AnyTask]:
         """Every task by its kind and its older names."""
         return table_of(self.tasks)
 

@@ -143,8 +143,8 @@ class Changes:
     timely: list[tuple[int, int]] = field(default_factory=list)  #: run and task: that it ran out of time is over
     freed: list[tuple[bytes, int]] = field(default_factory=list)  #: digests, with the task that lets go
     kept: list[tuple[int, bytes, int]] = field(default_factory=list)  #: until when, the digest and its task
-    once: list[tuple[bytes, int]] = field(default_factory=list)  #: digests that are held for ever
-    unique: list[tuple[bytes, int]] = field(default_factory=list)  #: digests that are held until the task ends
+    once: dict[bytes, int] = field(default_factory=dict)  #: digests that are held for ever, with their task
+    unique: dict[bytes, int] = field(default_factory=dict)  #: digests that are held until their task ends
     labels: list[tuple[bytes, int]] = field(default_factory=list)
     new_joins: list[tuple[int, NewJoins]] = field(default_factory=list)  #: with their run
     spans: list[SpanRow] = field(default_factory=list)

@@ -54,6 +54,7 @@ class Rounds:
 
 def test_each_job_stays_as_long_as_its_kind_and_its_end_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "SMALLEST", 2)
+    monkeypatch.setattr(retention, "LARGEST", 2)
     engine = Engine("memory:", include=[here])
     with using(engine) as bench:
         done, failed, longer = engine.enqueue_many([check.of(True), check.of(False), kept_longer.of()])
@@ -152,31 +153,47 @@ def test_steps_take_a_small_share_of_the_time_of_all_workers_together(monkeypatc
         assert Toil(bench, monkeypatch).share() < alone / 2
 
 
-def test_a_step_shrinks_for_what_it_computes_and_not_for_its_waits_for_the_interpreter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    engine = Engine("memory:", include=[here])
-    with using(engine) as bench:
-        engine.enqueue_many([check.of(True) for _ in range(60)])
-        bench.drain()
-        bench.advance(2 * 86_400)
-        store, now, busy, sizes = engine._runtime.store, [100.0], [0.0], list[int]()
-        forget, takes = store.forget, [0.0, 0.0]
+class Sizes:
+    """A janitor in made-up time whose steps take what is said, and how many jobs each looks at."""
+
+    def __init__(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._now, self._busy = 100.0, 0.0
+        self._takes, self._sizes = list[tuple[float, float]](), list[int]()
+        store = bench.engine._runtime.store
+        forget = store.forget
 
         def step(*args: Any, **rest: Any) -> Any:
-            sizes.append(rest["limit"])
-            now[0], busy[0] = now[0] + takes[0], busy[0] + takes[1]
+            self._sizes.append(rest["limit"])
+            took, computed = self._takes.pop(0) if self._takes else (0.0, 0.0)
+            self._now, self._busy = self._now + took, self._busy + computed
             return forget(*args, **rest)
 
         monkeypatch.setattr(store, "forget", step)
-        monkeypatch.setattr(retention, "SMALLEST", 2)
-        janitor = Janitor(store, engine._runtime.keeps, lambda: now[0], lambda: busy[0])
-        # Seconds by the clock and of the processor: a wait, a long wait, and much to compute.
-        for each in ((0.19, 0.001), (0.19, 0.001), (0.25, 0.001), (0.1, 0.05)):
-            takes[:] = each
-            now[0] += 1_000
-            janitor(Took(7))
-        assert sizes[:4] == [4, 8, 16, 8]
+        self._janitor = Janitor(store, bench.engine._runtime.keeps, lambda: self._now, lambda: self._busy)
+
+    def after(self, *takes: tuple[float, float]) -> list[int]:
+        """The size of each step, and of the next, if they take so many seconds by the clock and of the processor."""
+        self._takes[:] = takes
+        while len(self._sizes) <= len(takes):
+            self._now += 1_000
+            self._janitor(Took(7))
+        return self._sizes[: len(takes) + 1]
+
+
+def test_a_step_is_as_large_as_it_may_compute_however_long_it_waits_for_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention, "SMALLEST", 8)
+    monkeypatch.setattr(retention, "LARGEST", 64)
+    engine = Engine("memory:", include=[here])
+    with using(engine) as bench:
+        engine.enqueue_many([check.of(True) for _ in range(900)])
+        bench.drain()
+        bench.advance(2 * 86_400)
+        # Waits of a busy worker, much to compute, twice; little, as it should be, and a slow disk, twice.
+        busy, much, disk = (0.4, 0.01), (0.1, 0.08), (1.1, 0.01)
+        takes = (busy, much, much, (0.2, 0.01), (0.2, 0.02), disk, (0.002, 0.001), disk)
+        assert Sizes(bench, monkeypatch).after(*takes) == [32, 64, 16, 8, 16, 16, 8, 32, 16]
 
 
 def test_schedules_at_rest_are_looked_at_in_passing(monkeypatch: pytest.MonkeyPatch) -> None:

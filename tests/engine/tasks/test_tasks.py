@@ -50,6 +50,18 @@ def test_a_kind_twice_is_found_also_when_it_came_after_the_include() -> None:
         engine._runtime.handlers()
 
 
+def test_what_is_known_follows_every_later_task_of_an_included_set() -> None:
+    inner, outer = Tasks(), Tasks()
+    outer.include(inner)
+    assert table_of(outer) == {}
+    one = inner.task(first)
+    assert table_of(outer) == {"first": one}
+    assert table_of(outer) is table_of(outer), "made once"
+    other = inner.task(name="second")(second)
+    assert table_of(outer) == {"first": one, "second": other}
+    assert table_of(inner) == table_of(outer)
+
+
 def test_an_older_name_leads_to_the_same_function() -> None:
     jobs = Tasks()
     task = jobs.task(aliases=["ancient"])(first)

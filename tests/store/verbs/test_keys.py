@@ -33,7 +33,7 @@ def test_of_equal_keys_the_first_wins_in_a_group_and_in_those_after_it(tables: S
     kept = [keys.offer(1, tasks, in_place=False) for tasks in (first, second)]
     assert [(list(each.positions), dict(each.lost)) for each in kept] == [([0, 1], {2: 10}), ([1], {0: 11})]
     written = changes.once if hold is Hold.ONCE else changes.unique
-    assert [task for _, task in written] == [10, 11, 20]
+    assert list(written.values()) == [10, 11, 20]
 
 
 @pytest.mark.parametrize(("in_place", "ids"), [(False, [10, 11]), (True, [10, 12])])
@@ -57,7 +57,7 @@ def test_the_kept_ones_close_ranks_unless_a_join_knows_their_places(
 def test_a_task_hands_its_key_on_to_who_asks_in_the_same_verb(
     tables: SqliteTables, status: Status, keep: int, again: bool, holder: int
 ) -> None:
-    tables.write(Changes(0, 0, NOW, unique=[(name_of(b"a"), 10)]))
+    tables.write(Changes(0, 0, NOW, unique={name_of(b"a"): 10}))
     successor = keyed(20, b"a", again=again)
     changes, keys = asked(tables, successor)
     keys.release(a_span(10, 10, keyed=True, hold=Hold.UNIQUE, keep=keep), {10: b"a"}, [(10, status)])

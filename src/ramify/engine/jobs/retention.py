@@ -5,7 +5,7 @@
     cancelled   a day
 
 Promises: nothing is forgotten sooner, and nothing of a kind that this program does not know. All the workers of a store
-together spend 4 % of one worker's time on it, in steps of some milliseconds, because others wait for the store and the
+together spend 4 % of one worker's time on it, in steps that compute 20 ms, because others wait for the store and the
 interpreter meanwhile. A job whose key is kept, or whose result somebody may still ask for, stays with them. Space that
 new work will not soon use goes back to the file system.
 
@@ -43,11 +43,13 @@ FIRST = 1.0
 SHARE, MOST = 0.04, 0.04
 #: The share that runs without anything old get: a thousand schedules at rest are looked at in passing.
 LOOKING = 0.002
-#: Seconds that a step may compute, and seconds that it may take in all: on a busy worker most of them are waits for the
-#: interpreter, and a smaller step waits as long.
-STEP_SECONDS, LONGEST = 0.01, 0.2
-#: How many jobs a step looks at. Fewer would cost as much: it is a transaction.
-SMALLEST, LARGEST = 1_000, 8_000
+#: Seconds that a step is to compute, and seconds that it may take in all. Beside a thread that computes, a step waits
+#: 5 ms for the interpreter after each of its statements, and a smaller step waits as long; only a slow disk takes
+#: longer than that.
+STEP_SECONDS, LONGEST = 0.02, 1.0
+#: How many jobs a step looks at, at first half of the most, and by how much that grows at once. Fewer would cost as
+#: much: it is a transaction.
+SMALLEST, LARGEST, GROWTH = 1_000, 8_000, 4
 #: The share of the store's space that is left free for what comes next.
 SPARE = 0.25
 
@@ -68,7 +70,7 @@ class Janitor:
         self._busy = busy
         #: Until when its share of the time is used up.
         self._paid = clock() + FIRST
-        self._size = SMALLEST
+        self._size = max(LARGEST // 2, SMALLEST)
         self._workers = 1
         #: One round, step by step: whether each found something old, or a run too long for one step.
         self._round: Iterator[bool] = self._steps()
@@ -90,14 +92,13 @@ class Janitor:
             # all where nothing was found, or many schedules would take a busy worker hours.
             cost = (computed + (took - computed) / 4) / SHARE if found else computed / LOOKING
             self._paid += cost * self._workers
-            self._resize(took, computed)
+            if found:
+                self._resize(took, computed)
 
     def _resize(self, took: float, computed: float) -> None:
         """Choose how many jobs the next step looks at, by how long this one took."""
-        if computed > STEP_SECONDS or took > LONGEST:
-            self._size = max(self._size // 2, SMALLEST)
-        elif computed < STEP_SECONDS / 2:
-            self._size = min(self._size * 2, LARGEST)
+        by = 0.5 if took > LONGEST else STEP_SECONDS / max(computed, STEP_SECONDS / GROWTH)
+        self._size = min(max(round(self._size * by), SMALLEST), LARGEST)
 
     def _steps(self) -> Iterator[bool]:
         """One round. An error of the store ends it: the next round tells."""
@@ -105,7 +106,7 @@ class Janitor:
             # Each of them has a janitor.
             self._workers = max(1, len(workers(self._store.reads)))
             # By itself: it says nothing of how long it takes to forget some.
-            yield True
+            yield False
             keeps = self._keeps()
             cutoffs = self._cutoffs(keeps)
             for run in queues(self._store.reads):

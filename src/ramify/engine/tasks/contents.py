@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +27,22 @@ if TYPE_CHECKING:
     from ramify.engine.tasks.tasks import Tasks
 
 
-def table_of(tasks: Tasks) -> dict[str, AnyTask]:
-    """Every task of a set by its kind and its older names; ConfigError when a name means two functions."""
-    found: dict[str, AnyTask] = {}
-    for each in tasks._sets():
-        for task in each._own.values():
+def table_of(tasks: Tasks) -> Mapping[str, AnyTask]:
+    """Every task of a set by its kind and its older names; ConfigError when a name means two functions.
+
+    It is asked for with each job, so it is made once for as long as the sets are those they were.
+    """
+    sets = [each._own for each in tasks._sets()]
+    made_of, found = tasks._table
+    if len(made_of) == len(sets) and all(map(is_, made_of, sets)):
+        return found
+    found = {}
+    for own in sets:
+        for task in own.values():
             for name in (task.kind, *task.aliases):
                 check_free(found, name, task)
                 found[name] = task
+    tasks._table = (sets, found)
     return found
 
 

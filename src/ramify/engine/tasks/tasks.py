@@ -55,6 +55,8 @@ class Tasks:
         self._schedules: dict[str, Schedule] = {}
         self._limits: dict[str, TaskLimit] = {}
         self._included: list[Tasks] = []
+        #: What is known by which name, and the tasks of each set that it was made of.
+        self._table: tuple[list[dict[str, AnyTask]], dict[str, AnyTask]] = ([], {})
         for each in include:
             self.include(each)
 

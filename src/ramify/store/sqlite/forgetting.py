@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import msgspec
 from msgspec import json
-from msgspec.structs import replace
 
 from ramify.model import forgetting
 from ramify.model.decoder import decoder
 from ramify.model.event import ENDS, Status, Tally
 from ramify.model.forgetting import NEVER, Forgot, Piece, Reader, Removal
+from ramify.model.key import Hold
 from ramify.model.policy import SECOND
 from ramify.model.run import StoredRun
 from ramify.model.segment import stretches
@@ -62,10 +62,13 @@ UNCOUNTED = (
 )
 #: The published spans of a run with tasks from an id on, as one value. The one that holds it may have begun before.
 SPANS_FROM = (
-    "SELECT json_group_array(json_array(first, last, kind, queue, hold, keyed, joined)) FROM ("
+    "SELECT json_group_array(json_array(run, first, last, kind, queue, hold, keyed, joined)) FROM ("
     "SELECT * FROM span WHERE run = ?1 AND published AND first < ?3 AND last >= ?2"
     " AND first >= ifnull((SELECT max(first) FROM span WHERE run = ?1 AND first <= ?2), ?2) ORDER BY first LIMIT ?4)"
 )
+#: What lies above a gap in a span becomes a span of its own.
+SPLIT = f"INSERT INTO span SELECT ?2, {rows.SPAN_COLUMNS.removeprefix('first, ')} FROM span WHERE first = ?1"
+MOVE_ROWS = "UPDATE segment SET span = ? WHERE run = ? AND span = ? AND first > ?"
 #: What is in the log about neighbouring tasks, of each the last event last, as one value.
 WRITTEN = (
     "SELECT json_group_array(json_array(task, status, seq, at)) FROM ("
@@ -212,11 +215,12 @@ def _remove_sweeps(db: Db, run: int, limit: int) -> None:
 class Looked(msgspec.Struct, frozen=True, array_like=True):
     """The properties of a span that are needed to look at its tasks."""
 
+    run: int
     first: int
     last: int
     kind: str
     queue: str
-    hold: int
+    hold: Hold
     keyed: int
     join: int | None
 
@@ -229,7 +233,7 @@ class Looked(msgspec.Struct, frozen=True, array_like=True):
 class Block(NamedTuple):
     """Neighbouring tasks of one kind and queue, with keys held alike: one of their spans, and what the log says."""
 
-    span: SpanRow
+    span: Looked
     first: int
     last: int
     written: list[tuple[int, int, int, int]]
@@ -282,7 +286,7 @@ def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: i
     )
     if chosen and not removal.dry:
         _take_out(db, blocks, chosen, ended, ties)
-        _cut_out(db, found, spans, chosen, {block.span.first: block.span for block in blocks})
+        _cut_out(db, found, spans, chosen)
     return Forgot(len(chosen), more, high)
 
 
@@ -292,9 +296,8 @@ def _blocks(db: Db, found: Sequence[Piece], spans: Mapping[int, Looked]) -> Iter
     for piece, after in zip_longest(found, found[1:]):
         near = after is not None and after.first == piece.last + 1
         if after is None or not near or spans[after.span].likeness != spans[piece.span].likeness:
-            (span,) = rows.spans_at(db, [begin.span]).values()
             written = db.execute(WRITTEN, (begin.first, piece.last)).fetchone()[0]
-            yield Block(span, begin.first, piece.last, _read_log.decode(written))
+            yield Block(spans[begin.span], begin.first, piece.last, _read_log.decode(written))
             begin = after
 
 
@@ -343,24 +346,20 @@ def _take_out(db: Db, blocks: Sequence[Block], chosen: Sequence[int], ended: Map
     _remove_joins(db, sorted(set(chosen).intersection(ties.joins)))
 
 
-def _cut_out(
-    db: Db, found: Sequence[Piece], spans: Mapping[int, Looked], chosen: Sequence[int], read: Mapping[int, SpanRow]
-) -> None:
-    """Remove spans whose tasks are gone, and cut others around what is. Some of them were `read` before."""
-    whole, partly = list[int](), dict[int, Sequence[int]]()
+def _cut_out(db: Db, found: Sequence[Piece], spans: Mapping[int, Looked], chosen: Sequence[int]) -> None:
+    """Remove spans whose tasks are gone, and cut others around what is."""
+    whole = list[int]()
     for piece in found:
         span, going = spans[piece.span], _within(chosen, piece.first, piece.last)
         if len(going) == span.last - span.first + 1:
             whole.append(span.first)
-        elif going:
-            partly[span.first] = going
+            continue
+        end = span.last
+        # From the end on: what lies above a gap is a span of its own, and is done with.
+        for stretch in reversed(stretches(going)):
+            end = _cut(db, span, end, stretch[0], stretch[-1])
     if whole:
         db.execute("DELETE FROM span WHERE first IN carray(?)", (rows.ids(whole),))
-    missing = partly.keys() - read.keys()
-    for first, each in ({**read, **rows.spans_at(db, missing)} if missing else read).items():
-        # From the end on: what lies above a gap is a span of its own, and is done with.
-        for stretch in reversed(stretches(partly.get(first, ()))):
-            _cut(db, each, stretch[0], stretch[-1])
 
 
 def _within(chosen: Sequence[int], first: int, last: int) -> Sequence[int]:
@@ -385,15 +384,14 @@ def _count_out(
         counts[*whose, Status(other)] += times
 
 
-def _cut(db: Db, span: SpanRow, first: int, last: int) -> None:
-    """Take neighbouring tasks out of a span that stays; what lies above them becomes a span of its own."""
+def _cut(db: Db, span: Looked, end: int, first: int, last: int) -> int:
+    """Take neighbouring tasks out of a span that stays and ends there by now; where it ends after that."""
     if first == span.first:
         db.execute("UPDATE span SET first = ? WHERE first = ?", (last + 1, first))
     else:
+        if last < end:
+            db.execute(SPLIT, (span.first, last + 1))
         db.execute("UPDATE span SET last = ? WHERE first = ?", (first - 1, span.first))
-        if last < span.last:
-            db.execute(rows.INSERT_SPAN, rows.span_values(replace(span, first=last + 1)))
-    if last < span.last:
-        above = "UPDATE segment SET span = ? WHERE run = ? AND span = ? AND first > ?"
-        db.execute(above, (last + 1, span.run, span.first, last))
-    span.last = first - 1
+    if last < end:
+        db.execute(MOVE_ROWS, (last + 1, span.run, span.first, last))
+    return first - 1

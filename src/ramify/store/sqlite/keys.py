@@ -7,6 +7,7 @@ that are held for ever have tables of their own, see `once.py`; those that are r
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import apsw
 
@@ -27,6 +28,26 @@ FORGET_RUN = (
 )
 KEYS_OF_RANGE = "SELECT id, key FROM task WHERE id BETWEEN ? AND ? AND key IS NOT NULL"
 KEYS_OF = "SELECT id, key FROM carray(?) AS ended CROSS JOIN task ON task.id = ended.value WHERE key IS NOT NULL"
+
+
+class Keyed(Protocol):
+    """The properties of a span that say how the keys of its tasks are held."""
+
+    @property
+    def run(self) -> int:
+        """The run of its tasks."""
+
+    @property
+    def kind(self) -> str:
+        """Their kind."""
+
+    @property
+    def hold(self) -> Hold:
+        """How long their keys exclude others."""
+
+    @property
+    def keyed(self) -> int:
+        """True if they have keys."""
 
 
 def take_staged(db: Db, span: SpanRow, now: int) -> dict[int, int]:
@@ -78,14 +99,14 @@ def find(db: Db, hold: Hold, names: Sequence[bytes], now: int) -> Sequence[int |
     return once.find(db, names) if hold is Hold.ONCE else bulk.look_up(db, HELD, names, now)
 
 
-def free(db: Db, span: SpanRow, first: int, last: int) -> None:
+def free(db: Db, span: Keyed, first: int, last: int) -> None:
     """Free the keys of neighbouring tasks of a span, also those that are held for ever. They stay labels."""
     if span.keyed and span.hold is not Hold.LABEL:
         for low in range(first, last + 1, MASK_WIDTH):
             _remove(db, span, low, min(last, low + MASK_WIDTH - 1), once.TABLES if span.hold is Hold.ONCE else ("key",))
 
 
-def forget(db: Db, span: SpanRow, first: int, last: int, *, also_in_run: bool) -> None:
+def forget(db: Db, span: Keyed, first: int, last: int, *, also_in_run: bool) -> None:
     """Free the keys of neighbouring tasks of a span; also those that count only in their run, or just the others."""
     in_run = {Hold.LABEL: ("label",), Hold.ONCE: once.TABLES}.get(span.hold, ("label", "key"))
     tables = in_run if also_in_run else tuple(table for table in in_run if table == "key")
@@ -93,7 +114,7 @@ def forget(db: Db, span: SpanRow, first: int, last: int, *, also_in_run: bool) -
         _remove(db, span, first, last, tables)
 
 
-def _remove(db: Db, span: SpanRow, first: int, last: int, tables: Sequence[str]) -> None:
+def _remove(db: Db, span: Keyed, first: int, last: int, tables: Sequence[str]) -> None:
     keys = [key for _, key in db.execute(KEYS_OF_RANGE, (first, last)).fetchall()]
     if not keys:
         return
@@ -117,7 +138,7 @@ def forget_run(db: Db, run: int, limit: int) -> None:
             left -= removed if limit > 0 else 0
 
 
-def of_tasks(db: Db, span: SpanRow, tasks: Sequence[int], now: int) -> list[int]:
+def of_tasks(db: Db, span: Keyed, tasks: Sequence[int], now: int) -> list[int]:
     """Return those of neighbouring tasks of a span whose key keeps others from their name now."""
     if not span.keyed or span.hold is Hold.LABEL or not tasks:
         return []

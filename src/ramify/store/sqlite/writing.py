@@ -157,10 +157,10 @@ def _write_keys(db: Db, changes: Changes) -> None:
         later = sorted(changes.kept, key=lambda each: each[1])
         db.executemany("UPDATE key SET expires = ? WHERE digest = ? AND task = ?", later)
     if changes.unique:
-        db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", sorted(changes.unique))
+        db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", sorted(changes.unique.items()))
     if changes.once:
-        names, tasks = zip(*sorted(changes.once), strict=True)
-        once.add(db, names, tasks)
+        names = sorted(changes.once)
+        once.add(db, names, list(map(changes.once.__getitem__, names)))
     if changes.labels:
         db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", sorted(changes.labels))
 

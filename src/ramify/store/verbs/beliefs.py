@@ -29,10 +29,12 @@ class Beliefs:
 
     def about(self, additions: Sequence[Addition]) -> Believed | None:
         """Return what is believed of the one run that all of these go into; None where it is not enough."""
-        runs = {(None, None) if each.opens is None else (each.opens.name, each.opens.shape) for each in additions}
-        run = self._runs.get(next(iter(runs))[0]) if len(runs) == 1 else None
+        opens = additions[0].opens if additions else None
+        run = None if opens is None else self._runs.get(opens.name)
+        if run is None or not all(_goes_into(run, each) for each in additions):
+            return None
         groups = [tasks for each in additions for tasks in each.tasks]
-        if run is None or (run.name, run.shape) not in runs or not groups or any(map(_is_linked, additions)):
+        if not groups:
             return None
         first, last = min(tasks.first for tasks in groups), max(tasks.last for tasks in groups)
         if len(groups) != 1 or not is_single(groups[0]):
@@ -66,6 +68,8 @@ class Beliefs:
         self._tails.pop(believed.run.id, None)
 
 
-def _is_linked(new: Addition) -> bool:
-    """Return whether it waits, or is waited for: then more is asked than a belief knows."""
-    return bool(new.joins or new.waiters) or any(tasks.waits or tasks.join is not None for tasks in new.tasks)
+def _goes_into(run: StoredRun, new: Addition) -> bool:
+    """Return whether it goes into that run by its name, and neither waits nor is waited for: a belief knows no more."""
+    if new.opens is None or new.opens.name != run.name or new.opens.shape != run.shape or new.joins or new.waiters:
+        return False
+    return not any(tasks.waits or tasks.join is not None for tasks in new.tasks)

@@ -71,17 +71,17 @@ class Keys:
         first, held = tasks.first, self._held[tasks.hold, tasks.again]
         positions: list[int] = []
         lost: dict[int, int] = {}
-        taken: list[tuple[bytes, int]] = []
+        taken: dict[bytes, int] = {}
         for i, name in enumerate(names):
             if (holder := held.get(name)) is not None:
                 lost[i] = holder
                 continue
             if name:
                 task = held[name] = first + (i if in_place else len(positions))
-                taken.append((name, task))
+                taken[name] = task
             positions.append(i)
         written = self._changes.once if tasks.hold is Hold.ONCE else self._changes.unique
-        written += taken
+        written.update(taken)
         for (hold, _), others in self._held.items():
             if hold is tasks.hold and others is not held:
                 others.update(taken)
@@ -144,7 +144,7 @@ def retake(tables: Tables, changes: Changes, spans: Mapping[int, SpanRow]) -> No
     """Take the keys again of tasks, each with its span, that begin a new life."""
     released = {task: span for task, span in spans.items() if span.releases_keys}
     for some in _named(tables, released).values():
-        changes.unique += ((name, task) for task, name in some.items())
+        changes.unique.update((name, task) for task, name in some.items())
 
 
 def _named(tables: Tables, spans: Mapping[int, SpanRow]) -> Mapping[Hold, Mapping[int, bytes]]:

@@ -149,6 +149,22 @@ def what_is_unfinished_or_lies_in_a_live_row_stays(house: House) -> None:
 
 
 @case("forget")
+def what_is_left_of_a_range_that_was_cut_can_be_worked_off(house: House) -> None:
+    group = house.tasks(6)
+    run = house.queue(group)
+    worker = house.worker()
+    first, second = worker.take(2), worker.take(1)
+    worker.done(first)
+    house.clock.advance(2 * DAY)
+    assert house.store.forget(run, EVERYTHING).tasks == 2
+    worker.done(second)
+    assert list(worker.take(1).tasks) == [group.first + 3]
+    assert house.offered() == [group.first + 4, group.first + 5]
+    house.finish(run)
+    assert oracle.check(house.store) == []
+
+
+@case("forget")
 def a_run_with_an_end_is_still_judged_by_what_failed(house: House) -> None:
     run = house.any_run(house.tasks(3), house.tasks(kind="sum"))
     worker = house.worker()
