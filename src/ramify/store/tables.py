@@ -291,8 +291,10 @@ class Tables(Protocol):
     def has_head(self, line: str, kind: str, queue: str) -> bool:
         """Return whether a row of that kind and queue is ready as the head of a line."""
 
-    def in_line(self, line: str, kind: str, queue: str) -> Iterator[SegmentRow]:
-        """The limited rows of a kind and queue in a line, in their order; nothing is written while they are read."""
+    def in_line(self, line: str, kind: str, queue: str, runs: Collection[int] | None = None) -> Iterator[SegmentRow]:
+        """The limited rows of a kind and queue in a line, of some runs or of all, in their order; nothing is written
+        while they are read.
+        """
 
     def heads_of(self, kinds: Collection[str], now: int) -> Sequence[SegmentRow]:
         """The rows of some kinds that are ready as heads of lines and due, in their order."""

@@ -39,6 +39,11 @@ NEXT_GROUPS = (
     f" ({_FIRST_OF_NEXT.format(**_OF)}))"
 )
 OF_GROUP = f"SELECT {SEGMENT_COLUMNS} {_IN_LINE.format(line='?1')} AND kind = ?2 AND queue = ?3 ORDER BY rank, id"
+#: By the runs: others may have very many rows in front of theirs.
+OF_RUNS = (
+    f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY segment_run WHERE line = ?1 AND state = 6 AND kind = ?2"
+    " AND queue = ?3 AND run IN (SELECT value FROM carray(?4)) ORDER BY rank, id"
+)
 HEAD = "SELECT 1 FROM segment INDEXED BY line WHERE line = ? AND state = 0 AND kind = ? AND queue = ? LIMIT 1"
 #: Heads were due when their places open, and at no other time.
 END_LINES = "UPDATE segment INDEXED BY line SET state = 0, due = NULL, line = NULL WHERE line BETWEEN ? AND ?"
@@ -104,9 +109,11 @@ def has_head(db: Db, line: str, kind: str, queue: str) -> bool:
     return db.execute(HEAD, (line, kind, queue)).fetchone() is not None
 
 
-def in_line(db: Db, line: str, kind: str, queue: str) -> Iterator[SegmentRow]:
-    """The limited rows of a kind and queue, in their order."""
-    return map(rows.segment_row, db.execute(OF_GROUP, (line, kind, queue)))
+def in_line(db: Db, line: str, kind: str, queue: str, runs: Collection[int] | None) -> Iterator[SegmentRow]:
+    """The limited rows of a kind and queue, in their order; of some runs, or of all."""
+    if runs is None:
+        return map(rows.segment_row, db.execute(OF_GROUP, (line, kind, queue)))
+    return map(rows.segment_row, db.execute(OF_RUNS, (line, kind, queue, rows.ids(runs))) if runs else ())
 
 
 def heads_of(db: Db, kinds: Collection[str], now: int) -> list[SegmentRow]:

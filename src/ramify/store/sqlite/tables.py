@@ -248,9 +248,9 @@ class SqliteTables:
         """Return whether a line has a head."""
         return lines.has_head(self.db, line, kind, queue)
 
-    def in_line(self, line: str, kind: str, queue: str) -> Iterator[SegmentRow]:
+    def in_line(self, line: str, kind: str, queue: str, runs: Collection[int] | None = None) -> Iterator[SegmentRow]:
         """Limited rows in their order."""
-        return lines.in_line(self.db, line, kind, queue)
+        return lines.in_line(self.db, line, kind, queue, runs)
 
     def heads_of(self, kinds: Collection[str], now: int) -> Sequence[SegmentRow]:
         """The heads of lines."""

@@ -288,7 +288,7 @@ class Claiming:
             is_mine = is_wanted(self._want, head.kind, head.queue) and fits(head, self._want, self._rooms)
             if is_mine or head.is_apart or head.id in self._touched or head.line is None:
                 continue
-            for row in self._tables.in_line(head.line, head.kind, head.queue):
+            for row in self._tables.in_line(head.line, head.kind, head.queue, self._want.runs):
                 if fits(row, self._want, self._rooms) and not row.is_apart and not self._places.has_moved(row):
                     if not self._places.has_room(row):
                         break
