@@ -12,12 +12,13 @@ from tests.cli.conftest import Desk
 from tests.store.sqlite.real import with_own_mounts
 
 READS = (
-    "crons", "gates", "health", "jobs",
+    "crons", "gates", "health", "jobs", "limits", "locks",
     "status", "runs", "tasks", "errors", "events walk", "why 3", "logs", "doctor --full", "backup {out}", "show etl",
 )  # fmt: skip
 CHANGES = (
     "pause walk", "resume walk", "cancel walk", "retry walk --failed", "resolve 3 --skip", "drain 7", "vacuum",
-    "forget walk", "answer walk gate 1", "crons pause walk", "crons remove walk",
+    "forget walk", "answer walk gate 1", "crons pause walk", "crons remove walk", "limits set api 5",
+    "limits reset api", "unlock report --reason x",
 )  # fmt: skip
 
 #: Makes a store, and is killed or leaves it in order.

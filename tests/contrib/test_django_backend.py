@@ -570,7 +570,10 @@ def test_with_on_commit_off_nothing_is_waited_for(configure: Configure) -> None:
     ("options", "text"),
     [
         ({"store": None}, 'OPTIONS needs the store, a file such as BASE_DIR / "tasks.db"'),
-        ({"stroe": "tasks.db"}, "OPTIONS has 'stroe', which is not known; there are store, on_commit, keep"),
+        (
+            {"stroe": "tasks.db"},
+            "OPTIONS has 'stroe', which is not known; there are store, on_commit, keep, max_running",
+        ),
         ({"keep": -1}, "OPTIONS: @task(keep=-1) on run(): expected seconds or a timedelta, more than 0."),
     ],
 )

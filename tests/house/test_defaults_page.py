@@ -79,6 +79,10 @@ EXPECTED: dict[str, tuple[str, list[str]]] = {
     "`timeout`": ("none" if OPTIONS.timeout is None else f"{OPTIONS.timeout}", []),
     "`max_crashes`": (f"{OPTIONS.max_crashes}", [str(RAN_APART + 1)]),
     "`concurrency`, `rate`": ("none" if (OPTIONS.concurrency, OPTIONS.rate) == (None, None) else "", []),
+    "`max_running`, `max_rate`, `limit`": (
+        "none" if {OPTIONS.max_running, OPTIONS.max_rate, OPTIONS.limit} == {None} else "",
+        [],
+    ),
     "`priority`": (
         "0",
         [f"from {LEVELS[0]} to {LEVELS[-1]}", f"a head start of {LEVEL}", f"added {LEVEL} later", "priority 1"],
@@ -150,7 +154,7 @@ def test_what_the_page_says_of_a_setting_is_what_the_code_does(setting: str) -> 
 def test_every_option_of_a_task_that_has_a_default_is_on_the_page() -> None:
     given = {each.name for each in fields(Options)}
     # Without a value of their own: what is not said is not there.
-    absent = {"name", "aliases", "give_up_on", "key", "once", "lane", "max_children"}
+    absent = {"name", "aliases", "give_up_on", "key", "once", "lane", "max_children", "per"}
     on_page = {name for setting in ROWS for name in re.findall(r"`([a-z_]+)`", setting)}
     assert given - absent <= on_page
 

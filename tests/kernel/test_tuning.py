@@ -11,6 +11,7 @@ import ramify.kernel
 from ramify.kernel import tuning
 
 KERNEL = Path(ramify.kernel.__file__).parent
+COORDINATION = KERNEL.parent / "coordination"
 ENGINE = Path(ramify.engine.__file__).parent
 #: Not tuned: an exit code that others know, and what people may ask for at most.
 FIXED = {"REPLACE_ME", "MOST_PROCESSES", "MOST_THREADS", "GRACE"}
@@ -39,7 +40,7 @@ def test_no_other_room_of_the_kernel_has_a_number_of_its_own() -> None:
 def test_every_number_has_its_reason_and_is_used() -> None:
     path = Path(tuning.__file__)
     lines = path.read_text().splitlines()
-    users = (*KERNEL.rglob("*.py"), *ENGINE.rglob("*.py"))
+    users = (*KERNEL.rglob("*.py"), *ENGINE.rglob("*.py"), *COORDINATION.rglob("*.py"))
     others = "\n".join(each.read_text() for each in users if each != path)
     numbers = dict(numbers_of(path))
     assert len(numbers) > 40

@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ramify.coordination.guest import Guest
@@ -45,7 +46,7 @@ from ramify.kernel.core.handler import Handler
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.outgoing.ids import Ids
 from ramify.kernel.settings import Settings
-from ramify.kernel.signals import Listener, Signals
+from ramify.kernel.signals import Listener, Signal, Signals
 from ramify.model.call import Call
 from ramify.model.policy import SECOND
 from ramify.model.run import StoredRun
@@ -235,7 +236,12 @@ class Runtime:
         if settings.runs is None:
             self.declare_schedules()
         handlers = self.handlers()
-        self.declare_limits(handlers)
+        late: list[Listener] = []
+        if settings.runs is None or limits_of(self.tasks) or self.queue_limits:
+            self.declare_limits(handlers)
+        else:
+            # What a program has lifted that only runs something is no reason to read before it begins.
+            late.append(_once(partial(self.declare_limits, handlers)))
         others = Others(self, handlers, settings.launched)
         library = StoreLibrary(self.store, handlers, self.resources(), others, known)
         housekeeping = Housekeeping(machine)
@@ -245,6 +251,8 @@ class Runtime:
         taught = () if self.teacher is None else (self.teacher(made),)
         for listener in (self.teller, *self._listeners, *taught):
             made.signals.listen(listener)
+        for listener in late:
+            housekeeping.listen(listener)
         housekeeping.listen(UnknownKinds(self.store, settings.runs, made.signals.send))
         if settings.runs is None:
             housekeeping.listen(Janitor(self.store, self.keeps))
@@ -347,3 +355,14 @@ def _close(opened: list[Store], guests: list[Guest]) -> None:
         guests.pop().close()
     while opened:
         opened.pop().close()
+
+
+def _once(act: Callable[[], None]) -> Listener:
+    """Return a listener that acts at the first signal it hears."""
+    left = [act]
+
+    def hear(_: Signal) -> None:
+        while left:
+            left.pop()()
+
+    return hear

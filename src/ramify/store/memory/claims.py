@@ -27,7 +27,7 @@ def take(tables: MemoryTables, process: int, want: Want, turn: int, now: int) ->
     """Claim rows for a process. `turn` is the run that was served first last time; the new one is returned."""
     claimed, turn = _take(tables, process, want, turn, now)
     if not claimed.claims and not claimed.ready:
-        claimed = msgspec.structs.replace(claimed, next_due=_next_due(tables, want, now))
+        claimed = msgspec.structs.replace(claimed, next_due=_next_due(tables, want, now, now))
     return claimed, turn
 
 
@@ -35,13 +35,13 @@ def answered_again(tables: MemoryTables, claimed: Claimed, want: Want | None, no
     """Return an answer as it is at `now`: the next row is due sooner than it was, or not at all by now."""
     if claimed.next_due is None or want is None:
         return claimed
-    return msgspec.structs.replace(claimed, next_due=_next_due(tables, want, now))
+    return msgspec.structs.replace(claimed, next_due=_next_due(tables, want, claimed.now, now))
 
 
-def _next_due(tables: MemoryTables, want: Want, now: int) -> float | None:
-    """Seconds until the next row is due that this want could take. Here it is exact."""
+def _next_due(tables: MemoryTables, want: Want, looked: int, now: int) -> float | None:
+    """Seconds until the next row is due that this want could take and that was not when it `looked`. It is exact."""
     dues = [row.due for row in tables.segments.values() if row.due is not None and _fits(row, want, PARKED - 1)]
-    return min(((due - now) / SECOND for due in dues if due > now), default=None)
+    return min((max(0, due - now) / SECOND for due in dues if due > looked), default=None)
 
 
 def _take(tables: MemoryTables, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
