@@ -60,11 +60,11 @@ class Counting:
         if not callable(found):
             return found
 
-        def ask(*given: Any) -> Any:
+        def ask(*given: Any, **how: Any) -> Any:
             # A question about nothing is not asked.
             if not given or not hasattr(given[0], "__len__") or len(given[0]):
                 self._trips.append(name)
-            return found(*given)
+            return found(*given, **how)
 
         return ask
 

@@ -36,11 +36,15 @@ T = TypeVar("T")
 class DurableStore(ABC):
     """The verbs of `ramify.store.contract.Store` that are the same on every backend."""
 
+    #: A verb that its caller has given up may still be carried out: see `claim`.
+    delivers_late = False
+
     def __init__(self) -> None:
         self._turn = 0
         self._beliefs = Beliefs()
         #: Who found nothing to take, or nothing to move, the last time looks first: a read, in nobody's way.
-        self._idle = self._still = False
+        self._idle, self._still = self.delivers_late, False
+        self._claimed: Stamp | None = None
 
     @abstractmethod
     def now(self) -> int:
@@ -51,10 +55,11 @@ class DurableStore(ABC):
         """One snapshot of the tables."""
 
     @abstractmethod
-    def _writing(self, groups: Sequence[NewTasks] = (), stamp: Stamp | None = None) -> AbstractContextManager[Tables]:
-        """The tables in a transaction that others cannot come between; `groups` are new tasks that it may write.
+    def _write(self, verb: Callable[[Tables], T], groups: Sequence[NewTasks] = (), stamp: Stamp | None = None) -> T:
+        """Carry a verb out in a transaction that others cannot come between; `groups` are new tasks that it may write.
 
-        `stamp` is the number of the verb, if it has one: once committed, it may have been used up.
+        `stamp` is the number of the verb, if it has one: once committed, it may have been used up. A backend whose
+        transactions can come between one another does it once more when they have, from what is there then.
         """
 
     @abstractmethod
@@ -72,27 +77,35 @@ class DurableStore(ABC):
     ) -> Started:
         """Create a run with its first tasks."""
         check_run(run)
-        with self._writing(tasks) as tables:
-            return entries.start(tables, run, tasks, joins, waiters, self.now())
+        return self._write(lambda tables: entries.start(tables, run, tasks, joins, waiters, self.now()), tasks)
 
     def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
         """Publish tasks from outside."""
-        with self._writing([tasks for each in additions for tasks in each.tasks]) as tables:
-            return entries.append(tables, additions, self.now(), self._beliefs)
+        groups = [tasks for each in additions for tasks in each.tasks]
+        return self._write(lambda tables: entries.append(tables, additions, self.now(), self._beliefs), groups)
 
     # working
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        """Take segments. Who found nothing the last time looks first."""
-        if self._idle:
+        """Take segments. Who found nothing the last time looks first, and uses no number up.
+
+        Where a verb may be carried out late, one that was sent before does not look: its answer is the one that was
+        remembered, or it was never carried out. For the same reason one that goes on to take uses its number up even if
+        it gets nothing; delivered once more, it would take what nobody asks about any more.
+        """
+        is_new, self._claimed = stamp != self._claimed, stamp
+        if self._idle and (is_new or not self.delivers_late):
             with self._reading() as tables:
                 nothing = claim.look(tables, stamp, want, self.now())
                 if nothing is not None:
                     # Who wants nothing written has no trouble with it.
                     self._nothing_to_write()
                     return nothing
-        with self._writing(stamp=stamp) as tables:
-            answer, after, turn, again = claim.claim(tables, stamp, want, self._turn, self.now())
+
+        def take(tables: Tables) -> claim.Outcome:
+            return claim.claim(tables, stamp, want, self._turn, self.now(), keeps=self.delivers_late)
+
+        answer, after, turn, again = self._write(take, stamp=stamp)
         if not again:
             self._turn, self._idle = turn, not answer.tokens
         return claim.claimed(answer, want, self._report(after), self.now())
@@ -105,21 +118,20 @@ class DurableStore(ABC):
     def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
         """Write unpublished rows."""
         check_staged(tasks)
-        with self._writing(tasks, stamp) as tables:
-            return staging.stage(tables, stamp, token, tasks, self.now())
+        return self._write(lambda tables: staging.stage(tables, stamp, token, tasks, self.now()), tasks, stamp)
 
     def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
         """Write outcomes and all that follows from them."""
         for part in parts:
             check_part(part)
         children = [tasks for part in parts for tasks in part.children]
+        late = [(part.token, len(part.tasks)) for part in parts]
         try:
-            with self._writing(children, stamp) as tables:
-                answer, after, self._turn, _ = commit.commit(tables, stamp, parts, then_claim, self._turn, self.now())
+            answer, after, self._turn, _ = self._write(
+                lambda tables: commit.commit(tables, stamp, parts, then_claim, self._turn, self.now()), children, stamp
+            )
         except Reaped:
-            with self._writing() as tables:
-                late = [(part.token, len(part.tasks)) for part in parts]
-                tables.write(Changes(stamp.process, stamp.n, self.now(), refused=late))
+            self._write(lambda tables: tables.write(Changes(stamp.process, stamp.n, self.now(), refused=late)))
             raise
         report = self._report(after)
         taken = Claimed() if then_claim is None else claim.claimed(answer, then_claim, report, self.now())
@@ -127,14 +139,12 @@ class DurableStore(ABC):
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
         """Put a claim back."""
-        with self._writing(stamp=stamp) as tables:
-            return staging.release(tables, stamp, token, self.now())
+        return self._write(lambda tables: staging.release(tables, stamp, token, self.now()), stamp=stamp)
 
     def swap(self, stamp: Stamp, swaps: Sequence[Swap]) -> bool:
         """Change values."""
         check_swaps(swaps)
-        with self._writing(stamp=stamp) as tables:
-            return values.swap(tables, stamp, swaps, self.now())
+        return self._write(lambda tables: values.swap(tables, stamp, swaps, self.now()), stamp=stamp)
 
     # runs
 
@@ -179,8 +189,9 @@ class DurableStore(ABC):
         self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, said: Said = UNSAID
     ) -> Reopened:
         """Begin new lives."""
-        with self._writing(stamp=stamp) as tables:
-            return reopening.reopen(tables, stamp, run, tasks, settle, said, self.now())
+        return self._write(
+            lambda tables: reopening.reopen(tables, stamp, run, tasks, settle, said, self.now()), stamp=stamp
+        )
 
     def pause(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant no further claims."""
@@ -191,5 +202,4 @@ class DurableStore(ABC):
         return self._decide(lambda tables, now: deciding.resume(tables, run, said, now))
 
     def _decide(self, verb: Callable[[Tables, int], T]) -> T:
-        with self._writing() as tables:
-            return verb(tables, self.now())
+        return self._write(lambda tables: verb(tables, self.now()))

@@ -47,8 +47,8 @@ class Ask:
     ranges by token and first id, `names` those in the context of a token's run, `new` ranges of ids that must be free,
     and `awaited` runs that may have ended. `grows`: tasks come into the `runs`, which may be bounded. `opens` are runs
     that may begin: the newest of each name is asked, and whether the ids are free. `values` will be swapped. `leaving`
-    is a process whose session ends: all that it holds is asked. Who only `looks` writes nothing, and may ask the
-    candidates what is `left`.
+    is a process whose session ends: all that it holds is asked. `turn` is the run that was served first last time:
+    those behind it are next. Who only `looks` writes nothing, and may ask the candidates what is `left`.
     """
 
     now: int
@@ -65,6 +65,7 @@ class Ask:
     opens: Sequence[NewRun] = ()
     start: NewRun | None = None
     want: Want | None = None
+    turn: int = 0
     looks: bool = False
     values: Collection[Key] = ()
     leaving: int | None = None
@@ -179,8 +180,8 @@ class Tables(Protocol):
 
     # what only the answer can raise
 
-    def runs(self, runs: Collection[int]) -> Mapping[int, StoredRun]:
-        """The runs with these ids that there are."""
+    def runs(self, runs: Collection[int], *, decides: bool = False) -> Mapping[int, StoredRun]:
+        """The runs with these ids that there are. Who `decides` about them is alone with them until the end."""
 
     def needs(self, joins: Collection[int]) -> Mapping[int, int]:
         """How many slots those of these joins have that exist."""

@@ -147,7 +147,7 @@ def test_a_machine_that_was_restarted_is_not_asked_for_what_its_memory_held(
     killed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remove(killed, "-wal", "-shm")
-    monkeypatch.setattr("ramify.store.sqlite.file.liveness.this_boot", lambda: "another boot")
+    monkeypatch.setattr("ramify.store.presence.liveness.this_boot", lambda: "another boot")
     SqliteStore(killed).close()
 
 

@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from ramify.model.segment import SegmentState
+from ramify.store import tuples
 from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import rows, schema, standing
 from ramify.store.sqlite.rows import covering
@@ -25,7 +26,7 @@ def db() -> Iterator[apsw.Connection]:
 def row(db: apsw.Connection, first: int, last: int, left: int | None = None) -> int:
     """A live row; its id."""
     waiting = SegmentRow(0, first, 1, 0, "k", "q", None, first, last, left, 0, None, SegmentState.WAITING)
-    db.execute(rows.INSERT_SEGMENT, rows.segment_values(waiting))
+    db.execute(rows.INSERT_SEGMENT, tuples.segment_values(waiting))
     return db.last_insert_rowid()
 
 
@@ -47,7 +48,7 @@ def test_a_run_that_forks_much_does_not_read_all_its_narrow_rows(
 ) -> None:
     ids = [row(db, first, first + 1) for first in range(2, 6_002, 2)]
     read: list[object] = []
-    whole = rows.segment_row
+    whole = tuples.segment_row
 
     def counting(found: tuple[Any, ...]) -> SegmentRow:
         read.append(found)

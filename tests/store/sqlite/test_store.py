@@ -19,8 +19,9 @@ from ramify.model.join import NewJoins
 from ramify.model.process import Away, NewProcess, Process, Stamp, new_process_id
 from ramify.model.run import NewRun, RunState
 from ramify.model.task import NewTasks
+from ramify.store import commit_wait
 from ramify.store.sqlite import SqliteStore
-from ramify.store.sqlite.file import commit_wait
+from ramify.store.sqlite.file.write_sensor import WriteSensor
 from ramify.testing.clock import FakeClock
 from tests.store.sqlite.real import wait_until
 
@@ -154,7 +155,7 @@ def test_waiting_ends_when_another_thread_commits_without_asking_the_file_system
 ) -> None:
     for name in ("EAGER_SECONDS", "ALERT_SECONDS", "QUIET_SECONDS"):
         monkeypatch.setattr(commit_wait, name, 600.0)
-    monkeypatch.setattr(store._commit_wait, "_log", str(tmp_path / "nothing here"))
+    monkeypatch.setattr(store._commit_wait, "_make", lambda: WriteSensor(str(tmp_path / "nothing here")))
     seen, heard = store.wait(0, 0), []
     waiting = threading.Thread(target=lambda: heard.append(store.wait(600, seen)), daemon=True)
     waiting.start()

@@ -14,12 +14,14 @@ from itertools import islice, takewhile
 from operator import attrgetter
 
 from ramify.model.claim import Rooms, Want
+from ramify.store import tuples
 from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import due_rows, rows
 from ramify.store.sqlite.file.db import Db
-from ramify.store.sqlite.rows import IS_APART, SEGMENT_COLUMNS
+from ramify.store.sqlite.rows import IS_APART
 from ramify.store.sqlite.wanted import IS_READY, NEXT_PLACE, wanted_places
 from ramify.store.tables import Left
+from ramify.store.tuples import SEGMENT_COLUMNS
 from ramify.store.verbs.claim import TURN_WINDOW, fits
 
 BY_KIND = (
@@ -66,7 +68,7 @@ class SqliteCandidates:
 
     def suspects(self, rooms: Rooms) -> Iterator[SegmentRow]:
         """Rows that must run apart, in their order."""
-        for row in map(rows.segment_row, self._db.execute(SUSPECTS)):
+        for row in map(tuples.segment_row, self._db.execute(SUSPECTS)):
             if fits(row, self._want, rooms) and (row.due is None or row.due <= self._now):
                 yield row
 
@@ -93,7 +95,7 @@ class SqliteCandidates:
     def _of_kind(self, kind: str, queue: str, rooms: Rooms) -> Iterator[SegmentRow]:
         """The ready rows of a kind and queue. When many of runs without room are in front, the others one by one."""
         skipped = 0
-        for row in map(rows.segment_row, self._db.execute(BY_KIND, (kind, queue))):
+        for row in map(tuples.segment_row, self._db.execute(BY_KIND, (kind, queue))):
             if rooms.of(row.run, 1):
                 yield row
             elif (skipped := skipped + 1) > SKIPPED:
@@ -106,7 +108,7 @@ class SqliteCandidates:
 
     def _of_run(self, run: int, kind: str, queue: str, rooms: Rooms) -> Iterator[SegmentRow]:
         """Its ready rows, as long as there is room."""
-        found = map(rows.segment_row, self._db.execute(BY_RUN, (run, kind, queue))) if rooms.of(run, 1) else ()
+        found = map(tuples.segment_row, self._db.execute(BY_RUN, (run, kind, queue))) if rooms.of(run, 1) else ()
         return takewhile(lambda row: rooms.of(run, 1) > 0, found)
 
     def _ready_runs(self) -> Iterator[int]:
@@ -124,7 +126,7 @@ class SqliteCandidates:
         """The first of its rows that may be taken now."""
         heads = [row for row in self._due(rooms) if row.run == run][:1]
         for kind, queue in self._places:
-            found = (rows.segment_row(row) for row in self._db.execute(BY_RUN, (run, kind, queue)))
+            found = (tuples.segment_row(row) for row in self._db.execute(BY_RUN, (run, kind, queue)))
             heads += islice((row for row in found if fits(row, self._want, rooms)), 1)
         return min(heads, key=_PLACE, default=None)
 

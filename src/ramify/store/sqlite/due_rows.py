@@ -14,11 +14,12 @@ from typing import Any
 
 from ramify.model.claim import Rooms, Want
 from ramify.model.policy import PARKED, SECOND
+from ramify.store import tuples
 from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import rows
 from ramify.store.sqlite.file.db import Db
-from ramify.store.sqlite.rows import SEGMENT_COLUMNS
 from ramify.store.sqlite.wanted import IS_DUE, NEXT_DUE_PLACE, wanted_places
+from ramify.store.tuples import SEGMENT_COLUMNS
 from ramify.store.verbs.claim import fits, is_wanted, may_fit
 
 #: The most rows that a claim reads by due time alone, and the most of one kind and queue that it puts in order of rank.
@@ -54,7 +55,7 @@ def due_now(db: Db, want: Want, rooms: Rooms, now: int) -> list[SegmentRow]:
     """Return the rows that are due and fit, best first; of one kind and queue those that have been due longest."""
     found: list[SegmentRow] = []
     for some in _by_place(db, want, now) if _are_many(db, now) else [_all(db, want, now)]:
-        found += islice((row for row in map(rows.segment_row, some) if fits(row, want, rooms)), DUE_WINDOW)
+        found += islice((row for row in map(tuples.segment_row, some) if fits(row, want, rooms)), DUE_WINDOW)
     return sorted(found, key=attrgetter("place"))
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from ramify.model.event import ENDS, Status
 from ramify.model.segment import MASK_WIDTH, stretches
+from ramify.store import tuples
 from ramify.store.changes import Changes
 from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import keys, rows
@@ -32,7 +33,7 @@ CHILDREN = (
     f" AND NOT EXISTS (SELECT 1 FROM event WHERE event.task = task.id AND status = {Status.REPLACED:d}) ORDER BY id"
 )
 SPANS_OVER = (
-    f"SELECT {rows.SPAN_COLUMNS} FROM span WHERE first BETWEEN (SELECT max(first) FROM span WHERE first <= ?1) AND ?2"
+    f"SELECT {tuples.SPAN_COLUMNS} FROM span WHERE first BETWEEN (SELECT max(first) FROM span WHERE first <= ?1) AND ?2"
     " AND last >= ?1 ORDER BY first"
 )
 #: By the span that a row belongs to: a wide row may begin far before the range.
@@ -82,7 +83,7 @@ def rows_over(db: Db, ranges: Sequence[tuple[int, int]]) -> list[SegmentRow]:
 def pieces(db: Db, first: int, last: int) -> Iterator[SpanPiece]:
     """Yield the parts of a range that lie in one span each."""
     for row in db.execute(SPANS_OVER, (first, last)).fetchall():
-        span = rows.span_row(row)
+        span = tuples.span_row(row)
         low, high = max(first, span.first), min(last, span.last)
         counted = db.execute(HOW_ENDED, (low, high)).fetchall()
         yield SpanPiece(span, low, high, {Status(status): many for status, many in counted if status in ENDS})

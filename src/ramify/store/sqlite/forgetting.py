@@ -23,6 +23,7 @@ from ramify.model.key import Hold
 from ramify.model.policy import SECOND
 from ramify.model.run import StoredRun
 from ramify.model.segment import stretches
+from ramify.store import tuples
 from ramify.store.changes import Changes, Counted, RunDecided
 from ramify.store.contract import SESSION_SECONDS
 from ramify.store.rows import SpanRow
@@ -40,7 +41,7 @@ READERS = (
     f"SELECT w.task, j.id, j.run FROM span s CROSS JOIN waiter w ON w.task BETWEEN s.first AND s.last"
     f" CROSS JOIN joins j ON j.id = w.id WHERE s.run = ?1 AND s.published AND j.run <> ?1 AND {IS_KEPT}",
 )
-SPANS = f"SELECT {rows.SPAN_COLUMNS} FROM span WHERE run = ? ORDER BY first"
+SPANS = f"SELECT {tuples.SPAN_COLUMNS} FROM span WHERE run = ? ORDER BY first"
 #: What of a run may be left, in the order in which it goes.
 LEFT = (
     "note WHERE run = ?",
@@ -67,7 +68,7 @@ SPANS_FROM = (
     " AND first >= ifnull((SELECT max(first) FROM span WHERE run = ?1 AND first <= ?2), ?2) ORDER BY first LIMIT ?4)"
 )
 #: What lies above a gap in a span becomes a span of its own.
-SPLIT = f"INSERT INTO span SELECT ?2, {rows.SPAN_COLUMNS.removeprefix('first, ')} FROM span WHERE first = ?1"
+SPLIT = f"INSERT INTO span SELECT ?2, {tuples.SPAN_COLUMNS.removeprefix('first, ')} FROM span WHERE first = ?1"
 MOVE_ROWS = "UPDATE segment SET span = ? WHERE run = ? AND span = ? AND first > ?"
 #: What is in the log about neighbouring tasks, of each the last event last, as one value.
 WRITTEN = (
@@ -144,7 +145,7 @@ def _remove_tasks(db: Db, run: int, left: int) -> int:
     removed = 0
     near: list[SpanRow] = []
     for row in db.execute(SPANS, (run,)).fetchall() if left else ():
-        span = rows.span_row(row)
+        span = tuples.span_row(row)
         size = min(span.last - span.first + 1, left - removed)
         removed += size
         if size <= span.last - span.first:

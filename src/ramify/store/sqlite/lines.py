@@ -12,7 +12,7 @@ from ramify.model.limit import LIMITS, OPENINGS, Limit, Limits, Place, lines_of,
 from ramify.store.rows import COUNTED, SegmentRow
 from ramify.store.sqlite import rows
 from ramify.store.sqlite.file.db import Db
-from ramify.store.sqlite.rows import SEGMENT_COLUMNS
+from ramify.store.tuples import SEGMENT_COLUMNS, segment_row
 
 STORED = "SELECT CAST(value AS BLOB) FROM value WHERE space = ? ORDER BY name"
 RUNNING = "SELECT first, last, mask FROM segment INDEXED BY running WHERE state = 3 AND line IS NOT NULL AND kind = ?"
@@ -98,7 +98,7 @@ def heads(db: Db, lines: Collection[str]) -> Iterator[SegmentRow]:
         found = db.execute(NEXT_GROUPS, (msgspec.json.encode(known).decode(),)).fetchall()
         known = []
         for *row, has_one in found:
-            first = rows.segment_row(tuple(row))
+            first = segment_row(tuple(row))
             known.append((first.line or "", first.kind, first.queue))
             if not has_one:
                 yield first
@@ -112,14 +112,14 @@ def has_head(db: Db, line: str, kind: str, queue: str) -> bool:
 def in_line(db: Db, line: str, kind: str, queue: str, runs: Collection[int] | None) -> Iterator[SegmentRow]:
     """The limited rows of a kind and queue, in their order; of some runs, or of all."""
     if runs is None:
-        return map(rows.segment_row, db.execute(OF_GROUP, (line, kind, queue)))
-    return map(rows.segment_row, db.execute(OF_RUNS, (line, kind, queue, rows.ids(runs))) if runs else ())
+        return map(segment_row, db.execute(OF_GROUP, (line, kind, queue)))
+    return map(segment_row, db.execute(OF_RUNS, (line, kind, queue, rows.ids(runs))) if runs else ())
 
 
 def heads_of(db: Db, kinds: Collection[str], now: int) -> list[SegmentRow]:
     """The heads of lines that may be taken now, of some kinds, in their order."""
     found = db.execute(HEADS_OF, (apsw.carray(tuple(kinds)), now)).fetchall() if kinds else []
-    return list(map(rows.segment_row, found))
+    return list(map(segment_row, found))
 
 
 def headed_by(db: Db, run: int) -> Collection[str]:

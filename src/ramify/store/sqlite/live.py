@@ -13,6 +13,7 @@ from typing import Any
 
 from ramify.model.death import Deaths
 from ramify.model.segment import Segment, SegmentState, in_order, unpack
+from ramify.store import tuples
 from ramify.store.reads import LiveCount, LiveCounts
 from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import rows
@@ -113,7 +114,7 @@ def counts(db: Db, run: int, now: int, limit: int) -> LiveCounts:
         if alike[4]:
             dues[name] = min(due, dues.get(name, due))
     found = [
-        LiveCount(rows.STATES[state], kind, owner, bool(apart), bool(later), bool(ahead), many, dues.get(name))
+        LiveCount(tuples.STATES[state], kind, owner, bool(apart), bool(later), bool(ahead), many, dues.get(name))
         for name, many in sorted(tasks.items(), key=lambda each: (*each[0][:2], each[0][2] or 0, *each[0][3:]))
         for state, kind, owner, apart, later, ahead in [name]
     ]

@@ -10,6 +10,7 @@ from ramify.model.event import Status, Tally
 from ramify.model.process import Stamp
 from ramify.model.run import StoredRun
 from ramify.model.segment import bounds, is_unbroken
+from ramify.store import tuples
 from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import context, joins, keys, lines, rows, values
 from ramify.store.sqlite.candidates import SqliteCandidates
@@ -60,10 +61,10 @@ def load(db: Db, ask: Ask) -> Loaded:
     if ask.start is not None:
         new = ask.start
         found = db.execute(KNOWN, (new.id, new.name, new.generation)).fetchone()
-        loaded.known = None if found is None else rows.read_run(found)
+        loaded.known = None if found is None else tuples.read_run(found)
     if ask.opens:
         newest = ((name, db.execute(NEWEST, (name,)).fetchone()) for name in {run.name or "" for run in ask.opens})
-        loaded.newest = {name: rows.read_run(row) for name, row in newest if row is not None}
+        loaded.newest = {name: tuples.read_run(row) for name, row in newest if row is not None}
         loaded.runs = {**loaded.runs, **rows.runs_at(db, [run.id for run in ask.opens])}
     if ask.values:
         loaded.values = values.load(db, ask.values)

@@ -16,8 +16,8 @@ import apsw
 from ramify.errors import StoreRefused
 from ramify.model.process import Stamp
 from ramify.store.clock import Clock, SystemClock
+from ramify.store.presence.liveness import Liveness
 from ramify.store.sqlite import rows, schema
-from ramify.store.sqlite.file.liveness import Liveness
 
 
 def witnessed(db: apsw.Connection) -> None:

@@ -21,11 +21,11 @@ from ramify.model.policy import SECOND
 from ramify.model.process import Away, NewProcess, Process, Reap
 from ramify.store import here
 from ramify.store.contract import SESSION_SECONDS, Vacuumed
+from ramify.store.presence.liveness import Liveness
 from ramify.store.record import death_of, is_stopping
 from ramify.store.sqlite import rows, values
 from ramify.store.sqlite.file.db import Db
 from ramify.store.sqlite.file.link import Link
-from ramify.store.sqlite.file.liveness import Liveness
 from ramify.store.sqlite.tables import SqliteTables
 from ramify.store.verbs.burying import bury
 

@@ -20,7 +20,9 @@ from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.model.task import MAX_ID, Row, check_name
 from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue
+from ramify.store import tuples
 from ramify.store.error_groups import ErrorSummary, group_errors
+from ramify.store.presence.liveness import Liveness
 from ramify.store.reads import (
     LIVE_SCAN,
     CommitRow,
@@ -41,7 +43,6 @@ from ramify.store.reads import (
 from ramify.store.sqlite import context, counters, joins, live, log, notes, once, processes, rows, standing, values
 from ramify.store.sqlite.file.db import Db
 from ramify.store.sqlite.file.link import Link
-from ramify.store.sqlite.file.liveness import Liveness
 from ramify.store.sqlite.query import ask
 
 #: How many tasks are compared with the sweeps of their run at a time.
@@ -92,7 +93,7 @@ class SqliteReads:
         """The newest generation under a name."""
         with self._link.read() as db:
             row = db.execute(f"{rows.RUN} WHERE name = ? ORDER BY generation DESC LIMIT 1", (name,)).fetchone()
-            return None if row is None else rows.read_run(row)
+            return None if row is None else tuples.read_run(row)
 
     def runs(
         self,
@@ -118,7 +119,7 @@ class SqliteReads:
             # Read to the end: a statement that is left half read costs the connection.
             values = (start, wanted, page_size(limit) + 1, *([prefix] if prefix else ()))
             found = db.execute(page, values).fetchall()
-            return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
+            return _page(map(tuples.read_run, found), lambda r: r.id, after, limit)
 
     def runs_at(self, runs: Sequence[int]) -> Mapping[int, StoredRun]:
         """Return those of these runs that exist."""
@@ -132,21 +133,21 @@ class SqliteReads:
         with self._link.read() as db:
             while (row := db.execute(NEXT_OWNER, (digest, after)).fetchall()[0])[0] is not None:
                 (after,) = row
-                found.append(rows.read_owner(after))
+                found.append(tuples.read_owner(after))
         return found
 
     def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[StoredRun]:
         """Unfinished runs of one owner without a name, by id."""
         with self._link.read() as db:
-            found = db.execute(UNNAMED, (digest, rows.write_owner(owner), after))
-            return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
+            found = db.execute(UNNAMED, (digest, tuples.write_owner(owner), after))
+            return _page(map(tuples.read_run, found), lambda r: r.id, after, limit)
 
     def decisions(self, run: int, *, after: int = 0, limit: int = 100) -> Page[Decision]:
         """Return the decisions about a run by number."""
         with self._link.read() as db:
             rows.run_row(db, run)
             found = db.execute("SELECT told FROM decision WHERE run = ? AND n > ? ORDER BY n", (run, after))
-            return _page((rows.read_decision(told) for (told,) in found), lambda decision: decision.n, after, limit)
+            return _page((tuples.read_decision(told) for (told,) in found), lambda decision: decision.n, after, limit)
 
     def counts(self, run: int | None) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind."""
@@ -266,7 +267,7 @@ class SqliteReads:
             sweeps = log.sweeps(db, "seq BETWEEN ? AND ? ORDER BY rowid", bounds)
             starts = [RunStart(*row) for row in db.execute(STARTS, bounds)]
             decided = db.execute(DECIDED, bounds).fetchall()
-            decisions = [RunDecision(run, seq, rows.read_decision(told)) for run, seq, told in decided]
+            decisions = [RunDecision(run, seq, tuples.read_decision(told)) for run, seq, told in decided]
             after = chosen[-1][0] if chosen else after
             return Tail([CommitRow(*row[:5]) for row in chosen], events, sweeps, starts, decisions, after)
 

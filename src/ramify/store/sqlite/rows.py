@@ -12,37 +12,16 @@ from typing import Any
 import apsw
 import msgspec
 
-from ramify.errors import UnknownRun
-from ramify.model.decision import Decision
-from ramify.model.decoder import decoder
-from ramify.model.key import Hold
 from ramify.model.mark import Mark
-from ramify.model.run import Follows, Order, Owner, RunState, StoredRun, Tolerance
-from ramify.model.segment import LIVE_STATES, MASK_WIDTH, SegmentState, pack, unpack
+from ramify.model.run import RunState, StoredRun
+from ramify.model.segment import LIVE_STATES, MASK_WIDTH
 from ramify.store.rows import SegmentRow, SpanRow
 from ramify.store.sqlite.file.db import Db
+from ramify.store.tuples import RUN_COLUMNS, SEGMENT_COLUMNS, SPAN_COLUMNS, read_run, segment_row, span_row, unknown
 
-RUN_COLUMNS = (
-    "id, name, generation, shape, ordering, follows, lead, endless, params, digest, shown, owner, max_running,"
-    " max_tasks, deadline, fails_as, tolerates, definition, state, round, reason, created, ended, since"
-)
 #: The last decision about each.
 DECISION = "(SELECT told FROM decision WHERE decision.run = run.id ORDER BY n DESC LIMIT 1)"
 RUN = f"SELECT {RUN_COLUMNS}, {DECISION} FROM run"
-SEGMENT_COLUMNS = (
-    "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, deaths, owner,"
-    " token, awaits, line"
-)
-SPAN_COLUMNS = (
-    "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, laned,"
-    " awaited, published, low_parent, high_parent, added"
-)
-#: By what is stored of them, because rows are read by the thousand: to call an enum is dear.
-STATES = tuple(SegmentState)
-HOLDS = tuple(Hold)
-RUN_STATES = {str(state): state for state in RunState}
-ORDERS = {str(order): order for order in Order}
-TOLERANCES = {str(tolerance): tolerance for tolerance in Tolerance}
 #: By the token: a process may hold very many rows, and left to itself SQLite looks through all of them.
 CLAIMED_UNDER = (
     f"SELECT {SEGMENT_COLUMNS} FROM carray(?) AS given CROSS JOIN segment INDEXED BY fence ON token = given.value"
@@ -68,30 +47,6 @@ def ids(numbers: Iterable[int]) -> Any:
     return apsw.carray(array("q", numbers))
 
 
-read_decision, read_owner = decoder(Decision).decode, decoder(Owner).decode
-
-
-def read_run(row: tuple[Any, ...]) -> StoredRun:
-    """A run from a row of `RUN`."""
-    (
-        number, name, generation, shape, order, follows, lead, endless, params, digest, shown, owner, max_running,
-        max_tasks, deadline, fails_as, tolerates, definition, state, round, reason, created, ended, since, decision,
-    ) = row  # fmt: skip
-    return StoredRun(
-        number, name, generation, shape, ORDERS[order],
-        None if follows is None else Follows(follows, lead),
-        bool(endless), params, digest, shown, None if owner is None else read_owner(owner),
-        max_running, max_tasks, deadline, RUN_STATES[fails_as], TOLERANCES[tolerates], definition,
-        state=RUN_STATES[state], round=round, reason=reason, created=created, ended=ended, since=since,
-        decision=None if decision is None else read_decision(decision),
-    )  # fmt: skip
-
-
-def write_owner(owner: Owner | None) -> str | None:
-    """The inverse of `read_owner`; equal owners are equal texts."""
-    return None if owner is None else msgspec.json.encode(owner).decode()
-
-
 def run_row(db: Db, run: int) -> StoredRun:
     """One run; UnknownRun when there is none."""
     row = db.execute(f"{RUN} WHERE id = ?", (run,)).fetchone()
@@ -105,27 +60,6 @@ def runs_at(db: Db, numbers: Iterable[int]) -> dict[int, StoredRun]:
     wanted = sorted(set(numbers))
     found = db.execute(RUNS_AT, (ids(wanted),)).fetchall() if wanted else []
     return {row[0]: read_run(row) for row in found}
-
-
-def unknown(run: int) -> UnknownRun:
-    """Return what to raise when there is no such run."""
-    return UnknownRun(f"there is no run {run} in this store")
-
-
-def span_values(span: SpanRow) -> tuple[object, ...]:
-    """Return what `INSERT_SPAN` is bound to."""
-    return (
-        span.first, span.last, span.run, span.round, span.kind, span.queue, span.lane, span.priority, span.due,
-        span.hold, span.keep, span.join, span.shift, span.keyed, span.extra, span.laned, span.awaited,
-        span.published, span.low_parent, span.high_parent, span.added,
-    )  # fmt: skip
-
-
-def span_row(row: tuple[Any, ...]) -> SpanRow:
-    """A span from a row of `SPAN_COLUMNS`."""
-    span = SpanRow(*row)
-    span.hold = HOLDS[row[9]]
-    return span
 
 
 def spans_at(db: Db, firsts: Iterable[int]) -> dict[int, SpanRow]:
@@ -161,22 +95,6 @@ def owner(db: Db, first: int, last: int) -> int | None:
     """The run of the tasks that lie in a range of ids, if any do."""
     row = db.execute("SELECT last, run FROM span WHERE first <= ? ORDER BY first DESC LIMIT 1", (last,)).fetchone()
     return row[1] if row is not None and row[0] >= first else None
-
-
-def segment_values(row: SegmentRow) -> tuple[object, ...]:
-    """Return what `INSERT_SEGMENT` is bound to."""
-    return (
-        row.span, row.run, row.round, row.kind, row.queue, row.lane, row.first, row.last, pack(row.left),
-        row.rank, row.due, row.state, row.attempt, row.packed_deaths, row.owner, row.token, row.awaits, row.line,
-    )  # fmt: skip
-
-
-def segment_row(row: tuple[Any, ...]) -> SegmentRow:
-    """A segment from a row of `SEGMENT_COLUMNS`."""
-    segment = SegmentRow(*row)
-    segment.left = unpack(row[9])
-    segment.state = STATES[row[12]]
-    return segment
 
 
 def tasks_of(first: int, last: int, mask: bytes | None) -> int:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from ramify.errors import BadPayload, Reaped
 from ramify.model.death import NOBODYS_FAULT, Death
@@ -25,20 +25,24 @@ from ramify.model.log import LogLine, storable_lines
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.task import NewTasks, check_count
 from ramify.store.clock import Clock, StoreTime, SystemClock
+from ramify.store.commit_wait import CommitWait
 from ramify.store.contract import Beat, Vacuumed
 from ramify.store.description import KEEPS, Description
+from ramify.store.presence.liveness import Liveness
 from ramify.store.sqlite import forgetting, held, notes, processes, rows, schema
 from ramify.store.sqlite.bulk import TaskColumns
 from ramify.store.sqlite.file import backup
-from ramify.store.sqlite.file.commit_wait import CommitWait
 from ramify.store.sqlite.file.link import Link
-from ramify.store.sqlite.file.liveness import Liveness
 from ramify.store.sqlite.file.location import check_there
+from ramify.store.sqlite.file.write_sensor import WriteSensor
 from ramify.store.sqlite.noting import FirstLook, Noting
 from ramify.store.sqlite.reads import SqliteReads
 from ramify.store.sqlite.tables import SqliteTables
 from ramify.store.store import DurableStore
+from ramify.store.tables import Tables
 from ramify.store.verbs import burying
+
+T = TypeVar("T")
 
 
 class SqliteStore(DurableStore):
@@ -67,7 +71,8 @@ class SqliteStore(DurableStore):
         self._link.holder = self._liveness.holder_in_words
         self._noting = Noting(self._liveness, self._clock)
         link = weakref.proxy(self._link)  # a store that nobody holds any more lets go of its locks at once
-        self._commit_wait = CommitWait(lambda: int(link.changed()), f"{self._link.path}-wal")
+        log = f"{self._link.path}-wal"
+        self._commit_wait = CommitWait(lambda: int(link.changed()), lambda: WriteSensor(log))
         self._link.on_writing = self._noting.writing
         self._link.on_outcome += [self._commit_wait.outcome, self._noting.outcome]
         self.reads = SqliteReads(self._link, self._liveness)
@@ -87,6 +92,10 @@ class SqliteStore(DurableStore):
             if stamp is not None and tables.has_consumed:
                 # Once that is committed, the lock file tells of it.
                 self._noting.consumed(stamp)
+
+    def _write(self, verb: Callable[[Tables], T], groups: Sequence[NewTasks] = (), stamp: Stamp | None = None) -> T:
+        with self._writing(groups, stamp) as tables:
+            return verb(tables)
 
     def _nothing_to_write(self) -> None:
         self._noting.away(None)

@@ -16,6 +16,7 @@ from ramify.model.moving import RunStanding
 from ramify.model.run import StoredRun
 from ramify.model.segment import SegmentState
 from ramify.model.value import Key, StoredValue
+from ramify.store import tuples
 from ramify.store.changes import AskAfter, Believed, Changes
 from ramify.store.rows import SegmentRow, SpanRow
 from ramify.store.sqlite import bulk, candidates, editions, held, joins, keys, lines, loading, log, rows, values
@@ -83,7 +84,7 @@ class SqliteTables:
         marks = () if asked.process is None else held.marks_for(self.db, asked.process)
         return Reported(claims, time_left, left, marks)
 
-    def runs(self, runs: Collection[int]) -> Mapping[int, StoredRun]:
+    def runs(self, runs: Collection[int], *, decides: bool = False) -> Mapping[int, StoredRun]:
         """Runs by id."""
         return rows.runs_at(self.db, runs)
 
@@ -292,5 +293,5 @@ class SqliteTables:
 
 def _standing(row: tuple[Any, ...]) -> RunStanding:
     run, state, round, bound_for, order, endless, *rest = row
-    states = rows.RUN_STATES
-    return RunStanding(run, states[state], round, states[bound_for], rows.ORDERS[order], bool(endless), *rest)
+    states = tuples.RUN_STATES
+    return RunStanding(run, states[state], round, states[bound_for], tuples.ORDERS[order], bool(endless), *rest)

@@ -12,6 +12,7 @@ from ramify.model.event import Status
 from ramify.model.mark import Scope
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import pack
+from ramify.store import tuples
 from ramify.store.answers import remember
 from ramify.store.changes import Believed, Changes, Placed
 from ramify.store.sqlite import bulk, context, counters, editions, joins, lines, once, rows, values
@@ -20,7 +21,7 @@ from ramify.store.sqlite.file.db import Db
 
 NEW_COMMIT = "INSERT INTO commits VALUES (NULL, ?, ?, ?, ?, ?)"
 SAME_COMMIT = "UPDATE commits SET events = ?, ranges = ? WHERE seq = ?"
-INSERT_RUN = f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes) VALUES ({','.join('?' * 25)})"
+INSERT_RUN = f"INSERT INTO run ({tuples.RUN_COLUMNS}, becomes) VALUES ({','.join('?' * 25)})"
 DECIDE = "INSERT INTO decision VALUES (?, ?, ?, ?)"
 UNMARK = f"DELETE FROM mark WHERE run = ? AND task = ? AND scope = {Scope.TASK:d}"
 FORGET_LATENESS = f"DELETE FROM mark WHERE run = ? AND task = ? AND status = {Status.RETRYING:d}"
@@ -130,7 +131,7 @@ def _write_run(db: Db, run: StoredRun, seq: int) -> None:
         INSERT_RUN,
         (
             run.id, run.name, run.generation, run.shape, run.order.value, follows, lead, run.endless, run.params,
-            run.digest, run.shown, rows.write_owner(run.owner), run.max_running, run.max_tasks, run.deadline,
+            run.digest, run.shown, tuples.write_owner(run.owner), run.max_running, run.max_tasks, run.deadline,
             run.fails_as.value, run.tolerates.value, run.definition, run.state.value, run.round, None,
             run.created, None, seq - 1, RunState.DONE.value,
         ),
@@ -167,7 +168,7 @@ def _write_keys(db: Db, changes: Changes) -> None:
 
 def _write_tasks(db: Db, changes: Changes, columns: Mapping[int, TaskColumns]) -> None:
     if changes.spans:
-        db.executemany(rows.INSERT_SPAN, map(rows.span_values, changes.spans))
+        db.executemany(rows.INSERT_SPAN, map(tuples.span_values, changes.spans))
     if changes.tasks:
         bulk.insert_all(db, ((placed.first, _columns(placed, columns)) for placed in changes.tasks))
     for placed in changes.late:
@@ -213,7 +214,7 @@ def _write_rows(db: Db, changes: Changes) -> None:
         claimed = ((row.owner, row.token, row.line, row.id) for row in changes.claimed)
         db.executemany("UPDATE segment SET state = 3, owner = ?, token = ?, line = ? WHERE id = ?", claimed)
     if changes.segments:
-        db.executemany(rows.INSERT_SEGMENT, map(rows.segment_values, changes.segments))
+        db.executemany(rows.INSERT_SEGMENT, map(tuples.segment_values, changes.segments))
 
 
 def _write_runs(db: Db, changes: Changes) -> None:

@@ -40,6 +40,12 @@ def look(tables: Tables, asked: Sequence[tuple[int, int]], now: int) -> tuple[Ad
     return tuple(still) if all(isinstance(move, Stay) for _, move in moves) else None
 
 
+def unmoved(tables: Tables, asked: Sequence[tuple[int, int]], now: int) -> tuple[Advanced, ...]:
+    """Return what `advance` answers whoever could not have the runs to themselves: where they stand."""
+    known = _standings(tables, [run for run, _ in asked])
+    return tuple(_answer(known[run], now) for run, _ in asked)
+
+
 def begin(tables: Tables, run: int, now: int) -> Advanced | None:
     """Open the next round of a run to which tasks were added, if some are ready or more may come; never an end."""
     at = _standing(tables, run)

@@ -55,21 +55,21 @@ class Outcome(NamedTuple):
     again: bool = False
 
 
-def claim(tables: Tables, stamp: Stamp, want: Want, turn: int, now: int) -> Outcome:
+def claim(tables: Tables, stamp: Stamp, want: Want, turn: int, now: int, *, keeps: bool = False) -> Outcome:
     """Take rows. `turn` is the run that was served first last time. Unless a row is put in line, a claim that finds
-    nothing writes nothing.
+    nothing writes nothing, unless it `keeps` its answer all the same.
     """
-    loaded = tables.load(Ask(now, stamp, want=want))
+    loaded = tables.load(Ask(now, stamp, want=want, turn=turn))
     if (again := answered(loaded.session, stamp, "claim")) is not None:
         return Outcome(again, after_again(again, want), turn, again=True)
     changes = Changes(stamp.process, stamp.n, now)
     taken = Claiming(tables, loaded, want, changes).take(turn)
     answer = Answer("claim", tokens=taken.tokens, suspects=taken.suspects, looked=0 if taken.rows else now)
     after = after_taking(taken, want, now)
-    if taken.rows:
+    if taken.rows or keeps:
         changes.answer, changes.after = answer, after
     # Rows that were put in line are where they belong, whether or not this claim is heard of again.
-    if taken.rows or changes.puts_in_line:
+    if taken.rows or keeps or changes.puts_in_line:
         tables.write(changes)
     return Outcome(answer, after, taken.turn)
 

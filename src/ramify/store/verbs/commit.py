@@ -45,7 +45,7 @@ NARROW = 16
 
 def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | None, turn: int, now: int) -> Outcome:
     """Write the parts whose token is valid and record the others; then take the next rows."""
-    loaded = tables.load(_ask(stamp, parts, want, now))
+    loaded = tables.load(_ask(stamp, parts, want, turn, now))
     if (again := answered(loaded.session, stamp, "commit")) is not None:
         after = AskAfter() if want is None else after_again(again, want)
         return Outcome(again, after._replace(process=stamp.process), turn, again=True)
@@ -65,7 +65,7 @@ def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | Non
         changes.seq = tables.write(changes)
         changes.go_on()
         advancing.halt(tables, halted, now)
-        loaded = tables.load(Ask(now, stamp, want=want))
+        loaded = tables.load(Ask(now, stamp, want=want, turn=turn))
         claiming = None if want is None else _claiming(tables, loaded, want, changes, ())
     after = AskAfter()
     if claiming is not None and want is not None:
@@ -79,7 +79,7 @@ def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | Non
     return Outcome(replace(answer, seq=seq), after, turn)
 
 
-def _ask(stamp: Stamp, parts: Sequence[Part], want: Want | None, now: int) -> Ask:
+def _ask(stamp: Stamp, parts: Sequence[Part], want: Want | None, turn: int, now: int) -> Ask:
     return Ask(
         now,
         stamp,
@@ -92,6 +92,7 @@ def _ask(stamp: Stamp, parts: Sequence[Part], want: Want | None, now: int) -> As
         {later.awaits for part in parts for later in part.later if later.awaits is not None},
         opens=may_open(each for part in parts for each in part.additions),
         want=want,
+        turn=turn,
         values={swap.key for part in parts for swap in part.swaps},
     )
 

@@ -22,7 +22,7 @@ from ramify.store.verbs.lines import lines_of, refill
 
 def run_of(tables: Tables, run: int) -> StoredRun:
     """One run; UnknownRun when there is none."""
-    found = tables.runs([run])
+    found = tables.runs([run], decides=True)
     if run not in found:
         raise UnknownRun(f"there is no run {run} in this store")
     return found[run]

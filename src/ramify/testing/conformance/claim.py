@@ -228,7 +228,10 @@ def sent_again_after_its_row_was_taken_back_it_is_still_answered(house: House) -
 
 @case("claim")
 def a_claim_that_finds_nothing_writes_nothing(house: House) -> None:
-    """Not even its stamp: idle processes would keep the disk busy, and wake one another for ever."""
+    """Not even its stamp: idle processes would keep the disk busy, and wake one another for ever.
+
+    Where a verb may be carried out late, the first one that goes on to take uses its number up; the others only look.
+    """
     house.run(house.tasks(2, kind="copy"))
     worker, other = house.worker(), house.client()
     worker.take(1, ["copy"])
@@ -238,7 +241,8 @@ def a_claim_that_finds_nothing_writes_nothing(house: House) -> None:
             assert worker.ask(want(kinds=["walk"])).claims == ()
             assert worker.ask(want(0)).claims == ()
     assert other.wait(0, seen) == seen
-    assert [process.last for process in house.store.reads.processes()] == [1]
+    (process,) = house.store.reads.processes()
+    assert process.last in (1, 2)
 
 
 @case("claim")

@@ -45,7 +45,7 @@ def _bad_tasks(house: House) -> dict[str, NewTasks]:
         "an id nobody reserved": NewTasks(0, "walk", [b""]),
         "a negative id": NewTasks(-5, "walk", [b""]),
         "an id beyond the last": NewTasks(MAX_ID, "walk", [b""]),
-        "an id that was never handed out": NewTasks(house.store.reserve(1) + 1_000, "walk", [b""]),
+        "an id that was never handed out": NewTasks(house.store.reserve(1) + 1_000_000, "walk", [b""]),
         "a due time and a join to wait for": house.tasks(due=1, waits=True),
         "a wait for a join that is not made": house.tasks(waits=True),
         "a member of a join that does not exist": house.tasks(join=house.store.reserve(1)),

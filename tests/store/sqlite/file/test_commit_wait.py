@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ramify.errors import StoreUnavailable
-from ramify.store.sqlite.file import commit_wait
-from ramify.store.sqlite.file.commit_wait import CommitWait
+from ramify.store import commit_wait
+from ramify.store.commit_wait import CommitWait
 from ramify.store.sqlite.file.write_sensor import WriteSensor
 from tests.store.sqlite.real import in_forked_child, wait_until
 
@@ -48,7 +48,7 @@ def commits(tmp_path: Path) -> Commits:
 
 @pytest.fixture
 def listening(commits: Commits) -> Iterator[CommitWait]:
-    made = CommitWait(commits.changed, str(commits.path))
+    made = CommitWait(commits.changed, lambda: WriteSensor(str(commits.path)))
     yield made
     made.close()
 
@@ -155,7 +155,7 @@ def test_a_deaf_bell_asks(commits: Commits, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(commit_wait, "ALERT_FOR", 0.0)
     nowhere = str(tmp_path / "nothing here")
     assert not WriteSensor(nowhere).hears_writes
-    deaf = CommitWait(commits.changed, nowhere)
+    deaf = CommitWait(commits.changed, lambda: WriteSensor(nowhere))
     sleeper = Sleeper(deaf)
     commits.write()
     assert sleeper.is_woken()
@@ -219,7 +219,7 @@ def test_when_the_one_who_listens_fails_the_others_do_not_sleep_on(commits: Comm
             raise StoreUnavailable("away")
         return commits.changed()
 
-    listening = CommitWait(changed, str(commits.path))
+    listening = CommitWait(changed, lambda: WriteSensor(str(commits.path)))
     raised: list[StoreUnavailable] = []
 
     def sleep(seen: int) -> None:
@@ -241,7 +241,7 @@ def test_when_the_one_who_listens_fails_the_others_do_not_sleep_on(commits: Comm
 def test_a_closed_bell_leaves_no_descriptor_open(commits: Commits) -> None:
     open_before = len(os.listdir("/dev/fd"))
     for _ in range(3):
-        made = CommitWait(commits.changed, str(commits.path))
+        made = CommitWait(commits.changed, lambda: WriteSensor(str(commits.path)))
         made.wait(0.001, made.wait(0, 0))
         made.close()
         made.close()
@@ -270,7 +270,7 @@ def test_a_forked_child_does_not_wait_for_threads_that_only_its_parent_has(
         assert forked.wait(LIMIT)
 
     monkeypatch.setattr(WriteSensor, "call", call)
-    sleeper = CommitWait(commits.changed, str(commits.path))
+    sleeper = CommitWait(commits.changed, lambda: WriteSensor(str(commits.path)))
     asleep = Sleeper(sleeper)
     wait_until(lambda: sleeper._sensor is not None)
     ringer = threading.Thread(target=sleeper.ring)

@@ -14,9 +14,9 @@ import pytest
 from ramify.errors import StoreBroken, StoreRefused, StoreUnavailable
 from ramify.model.process import NewProcess, new_process_id
 from ramify.store.clock import SystemClock
+from ramify.store.presence.liveness import Liveness
 from ramify.store.sqlite import SqliteStore
 from ramify.store.sqlite.file.link import Link
-from ramify.store.sqlite.file.liveness import Liveness
 from tests.store.sqlite.real import Child, one_table, output_of
 
 #: Opens a store without a lock file, as a program does that only enqueues, and does what it is told.

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from ramify.errors import StoreBroken, StoreRefused, StoreUnavailable
 from ramify.store.clock import SystemClock
+from ramify.store.presence.liveness import Liveness
 from ramify.store.sqlite.file.file_watch import check_not_overwritten, forget_overwritten
 from ramify.store.sqlite.file.guard import guard
-from ramify.store.sqlite.file.liveness import Liveness
 from ramify.store.sqlite.file.posix_locks import user_without_shm
 from ramify.store.sqlite.file.write_queue import nap
 

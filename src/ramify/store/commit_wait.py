@@ -1,9 +1,10 @@
 """Waiting for commits: threads sleep until some connection has committed, or until another thread calls.
 
-SQLite tells nobody about commits. So one of those who wait asks, for all of them, and listens for writes to the log to
-know when asking is worth its while: a write is heard before its commit can be seen, so after it this asks often, and
-then less and less. Where writes cannot be heard, it asks all the time. Commits of this store itself are announced, so
-that nobody in its process waits for the next question. When the one who listens leaves, another takes its place.
+One of those who wait listens, for all of them, and asks whether something was committed when it has heard something.
+What is heard of a file is a write, which comes before its commit can be seen, so after it this asks often, and then
+less and less; where writes cannot be heard, it asks all the time. A server tells of commits, so that this asks rarely.
+Commits of this store itself are announced, so that nobody in its process waits for the next question. When the one who
+listens leaves, another takes its place.
 
 It is a hint. It tells neither what changed nor who did it, and commits of its own process end a wait as well, once.
 """
@@ -13,10 +14,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from threading import Condition, RLock, get_ident
+from typing import Protocol
 
 from ramify.errors import StoreUnavailable
 from ramify.store import forks
-from ramify.store.sqlite.file.write_sensor import WriteSensor
 
 #: How long after it heard something it asks how often; a commit is seen when the disk is done with it.
 EAGER_FOR, EAGER_SECONDS = 0.05, 0.002
@@ -25,12 +26,32 @@ ALERT_FOR, ALERT_SECONDS = 1.0, 0.01
 QUIET_SECONDS = 0.1
 
 
-class CommitWait:
-    """The place where waits of one store sleep. `changed` gives a token that differs after any commit."""
+class Sensor(Protocol):
+    """The ear of one sleeper. Not for several threads at once, except `call`."""
 
-    def __init__(self, changed: Callable[[], int], log: str) -> None:
-        self._changed, self._log = changed, log
-        self._sensor: WriteSensor | None = None
+    @property
+    def hears_writes(self) -> bool:
+        """True if there is something to hear."""
+
+    def listen(self, seconds: float) -> bool:
+        """Sleep for so long, or until there is something to hear; whether there was."""
+
+    def call(self) -> None:
+        """Make whoever listens return, or the next one who does."""
+
+    def close(self) -> None:
+        """Let go. Nobody may listen or call any more."""
+
+
+class CommitWait:
+    """The place where waits of one store sleep. `changed` gives a token that differs after any commit.
+
+    `told`: what is heard are commits, and so often it asks all the same.
+    """
+
+    def __init__(self, changed: Callable[[], int], sense: Callable[[], Sensor], told: float | None = None) -> None:
+        self._changed, self._make, self._often = changed, sense, told
+        self._sensor: Sensor | None = None
         self._closed = False
         #: What there is to see, and the last token that counted for it.
         self._news, self._token = 1, -1
@@ -117,13 +138,13 @@ class CommitWait:
     def _sense(self) -> None:
         if self._sensor is None and not self._closed:
             try:
-                self._sensor = WriteSensor(self._log)
+                self._sensor = self._make()
             except OSError as error:
-                raise StoreUnavailable(
-                    f"{self._log}: nothing can listen for writes to it ({error.strerror})"
-                ) from error
+                raise StoreUnavailable(f"nothing can listen for changes of the store ({error.strerror})") from error
 
-    def _pause(self, now: float, sensor: WriteSensor) -> float:
+    def _pause(self, now: float, sensor: Sensor) -> float:
+        if self._often is not None:
+            return self._often
         quiet = now - self._last_heard
         if quiet < EAGER_FOR:
             return EAGER_SECONDS

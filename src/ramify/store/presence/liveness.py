@@ -1,6 +1,6 @@
-"""Liveness: who is alive, told by lock files beside the database.
+"""Liveness: who is alive, told by lock files in one folder.
 
-Each process holds a `flock` on a file of its own, `<database>-live/<process>.lock`, for as long as it lives:
+Each process holds a `flock` on a file of its own, `<folder>/<process>.lock`, for as long as it lives:
 
     lock free, or file gone   dead, for certain and at once: the kernel frees it with the process
     lock held                 not known; the beat decides, for a forked child may have kept the lock
@@ -30,8 +30,8 @@ from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
 from ramify.store import forks, here
 from ramify.store.clock import Clock
 from ramify.store.contract import GAP_SHARE, LEFT_TO_PARENT
+from ramify.store.presence.lock_record import Alive, beat_for, read
 from ramify.store.record import remove
-from ramify.store.sqlite.file.lock_record import Alive, beat_for, read
 
 SECOND = 1_000_000
 UNKNOWN_BOOT = "unknown"
@@ -102,7 +102,7 @@ class _Held:
 
 
 class Liveness:
-    """The lock files of one database: those this process holds, and those of others."""
+    """The lock files of one folder: those this process holds, and those of others."""
 
     def __init__(
         self,

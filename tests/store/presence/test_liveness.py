@@ -20,10 +20,10 @@ from ramify.errors import BadPayload, StoreUnavailable
 from ramify.model.process import NewProcess
 from ramify.store.clock import SystemClock
 from ramify.store.contract import LEFT_TO_PARENT
+from ramify.store.presence.liveness import Dead, Gaps, Liveness, Writer, this_boot
+from ramify.store.presence.lock_record import Alive
 from ramify.store.sqlite import SqliteStore
 from ramify.store.sqlite.file.link import Link
-from ramify.store.sqlite.file.liveness import Dead, Gaps, Liveness, Writer, this_boot
-from ramify.store.sqlite.file.lock_record import Alive
 from ramify.testing.clock import SECOND, FakeClock
 from tests.store.sqlite.real import Child, in_forked_child, one_table, with_own_mounts
 
@@ -34,7 +34,7 @@ HOLDER = """
 import os, signal, sys
 from pathlib import Path
 from ramify.store.clock import SystemClock
-from ramify.store.sqlite.file.liveness import Liveness
+from ramify.store.presence.liveness import Liveness
 me = 0x1234
 liveness = Liveness(Path(sys.argv[1]), SystemClock())
 liveness.enter(me, os.getpid())
@@ -246,8 +246,8 @@ import os, sys
 from pathlib import Path
 from ramify.errors import StoreUnavailable
 from ramify.store.clock import SystemClock
-from ramify.store.sqlite.file.liveness import Liveness
-from ramify.store.sqlite.file.lock_record import Alive
+from ramify.store.presence.liveness import Liveness
+from ramify.store.presence.lock_record import Alive
 folder = Path(sys.argv[1])
 mine, theirs = (Liveness(folder / "a.db-live", SystemClock()) for _ in range(2))
 mine.enter(1, 77)
@@ -390,7 +390,7 @@ def test_a_write_lock_that_does_not_come_names_the_process_that_has_it(tmp_path:
     from pathlib import Path
     from ramify.store.clock import SystemClock
     from ramify.store.sqlite.file.link import Link
-    from ramify.store.sqlite.file.liveness import Liveness
+    from ramify.store.presence.liveness import Liveness
     from tests.store.sqlite.real import one_table
     clock = SystemClock()
     link = Link(sys.argv[1], on_first_open=one_table)
