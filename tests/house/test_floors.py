@@ -21,7 +21,11 @@ SOUND = {
     "store/__init__": "",
     "store/contract": "from ramify.model import task",
     "store/reads": "from ramify.model import task",
-    "store/open": "def open():\n    from ramify.store import sqlite, memory",
+    "store/open": "def open():\n    from ramify.store import sqlite, memory, postgres",
+    "store/presence/__init__": "",
+    "store/presence/liveness": "from ramify.store.contract import A",
+    "store/postgres/__init__": "from ramify.store.postgres.pipe import A",
+    "store/postgres/pipe": "import psycopg\nfrom ramify.store.presence import liveness",
     "store/memory/__init__": "from ramify.store.memory import rows",
     "store/memory/rows": "from ramify.store.contract import A",
     "store/sqlite/__init__": "from ramify.store.sqlite.store import A",
@@ -71,6 +75,8 @@ WATCHES = "What watches tasks from outside stays in contrib"
 DJANGO = "Django stays in its room of contrib"
 FILE = "The file under the SQLite store knows no table"
 APSW = "apsw stays in its backend"
+PSYCOPG = "psycopg stays in its backend"
+PRESENCE = "Lock files know no table and no database"
 CRONSIM = "cronsim stays with cron expressions"
 SQLITE3 = "The standard library's sqlite3 is used nowhere"
 VALUES = "The model is values: no drivers, threads, processes or network"
@@ -106,6 +112,11 @@ PLANTED = [
     (FILE, "store/sqlite/file/wal", "from ramify.store.sqlite import A"),
     (APSW, "store/open", "import apsw"),
     (APSW, "testing/kit", "def f():\n    from apsw import VFS"),
+    (PSYCOPG, "store/open", "import psycopg"),
+    (PSYCOPG, "testing/kit", "def f():\n    from psycopg import pq"),
+    (PRESENCE, "store/presence/liveness", "from ramify.store.sqlite.file import link"),
+    (PRESENCE, "store/presence/liveness", "def f():\n    from ramify.store.postgres import pipe"),
+    (APART, "store/postgres/pipe", "import psycopg\nfrom ramify.store.sqlite import store"),
     (CRONSIM, "shapes/cron/__init__", "import cronsim"),
     (CRONSIM, "cli/main", "def f():\n    from cronsim import CronSim"),
     (SQLITE3, "store/sqlite/file/link", "import apsw\nimport sqlite3"),

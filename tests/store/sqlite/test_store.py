@@ -301,5 +301,5 @@ def test_a_wait_that_cannot_listen_says_that_the_store_is_unavailable(
 ) -> None:
     seen = store.wait(0, 0)
     no_descriptors()
-    with pytest.raises(StoreUnavailable, match="nothing can listen for writes to it"):
+    with pytest.raises(StoreUnavailable, match="nothing can listen for changes of the store"):
         store.wait(0.01, seen)
