@@ -18,8 +18,8 @@ SECTIONS = {
     found[1]: found[2]
     for found in re.finditer(r"^#{2,3} ([A-Z]\w+)\n+(\*\*Cause\..*?)(?=^#|\Z)", PAGE, re.MULTILINE | re.DOTALL)
 }
-#: Never leave the package: a signal from one part of the codec to another.
-INTERNAL = {"Refers"}
+#: Never leave the package: signals from one part of the codec to another, and from a server's link to its store.
+INTERNAL = {"Refers", "Occupied"}
 #: Names that `ramify` gives out, listed or not.
 _NAMES = {name for name in dir(ramify) if not name.startswith("_")}
 
