@@ -46,7 +46,8 @@ HEADS = (
 )
 OF_GROUP = (
     f"{rows.SEGMENT} WHERE line = $1::text AND state = 6 AND kind = $2::text AND queue = $3::text"
-    " AND (rank, id) > ($4::bigint, $5::bigint) ORDER BY rank, id LIMIT $6::bigint"
+    " AND (rank, id) > ($4::bigint, $5::bigint) AND ($7::bigint[] IS NULL OR run = ANY($7::bigint[]))"
+    " ORDER BY rank, id LIMIT $6::bigint"
 )
 HEAD = (
     "SELECT EXISTS (SELECT 1 FROM @segment WHERE line = $1::text AND state = 0 AND kind = $2::text"
@@ -126,11 +127,14 @@ def has_head(db: Transaction, line: str, kind: str, queue: str) -> bool:
     return bool(db.ask(HEAD, line, kind, queue)[0][0])
 
 
-def in_line(db: Transaction, line: str, kind: str, queue: str, *, lock: bool) -> Iterator[SegmentRow]:
-    """The limited rows of a kind and queue, in their order, page by page."""
+def in_line(
+    db: Transaction, line: str, kind: str, queue: str, runs: Collection[int] | None, *, lock: bool
+) -> Iterator[SegmentRow]:
+    """The limited rows of a kind and queue, in their order, page by page; of some runs, or of all."""
+    wanted = None if runs is None else sorted(runs)
     text, place, size = OF_GROUP + (ALONE if lock else ""), _BEGIN, PAGE
     while True:
-        found = [segment_row(row) for row in db.ask(text, line, kind, queue, *place, size)]
+        found = [segment_row(row) for row in db.ask(text, line, kind, queue, *place, size, wanted)]
         yield from found
         if len(found) < size:
             return

@@ -312,9 +312,9 @@ class PgTables:
         """Return whether a line has a head."""
         return lines.has_head(self.db, line, kind, queue)
 
-    def in_line(self, line: str, kind: str, queue: str) -> Iterator[SegmentRow]:
+    def in_line(self, line: str, kind: str, queue: str, runs: Collection[int] | None = None) -> Iterator[SegmentRow]:
         """Limited rows in their order."""
-        return lines.in_line(self.db, line, kind, queue, lock=self._writes)
+        return lines.in_line(self.db, line, kind, queue, runs, lock=self._writes)
 
     def heads_of(self, kinds: Collection[str], now: int) -> Sequence[SegmentRow]:
         """The heads of lines."""
