@@ -181,7 +181,7 @@ def test_a_change_that_lost_is_made_anew_and_is_given_up_some_day(program: Progr
 
 def test_users_do_not_reach_the_space_of_limits() -> None:
     for space in ("ramify.limits", "ramify.openings", "ramify.anything"):
-        with pytest.raises(ConfigError, match="spaces of Ramify begin with"):
+        with pytest.raises(ConfigError, match="are reserved"):
             Engine("memory:").values(space, int)
 
 
