@@ -21,6 +21,8 @@ from ramify.contrib.django.depot import KIND
 from ramify.contrib.django.framework import InvalidTask, InvalidTaskBackend, TaskResultDoesNotExist, TaskResultStatus
 from ramify.contrib.django.ticket import Ticket
 from ramify.errors import BadPayload
+from ramify.inspect.limits import statuses_of
+from ramify.model.limit import Numbers
 from tests.contrib import django_goods as goods
 from tests.contrib.conftest import Configure, work_off
 from tests.contrib.django_here import framework
@@ -566,6 +568,16 @@ def test_with_on_commit_off_nothing_is_waited_for(configure: Configure) -> None:
 # settings
 
 
+def test_a_limit_of_a_queue_holds_for_all_workers(configure: Configure) -> None:
+    backend = configure(queues=["default", "mail"], max_running={"mail": 2})
+    result = goods.add.using(queue_name="mail").enqueue(1)
+    work_off(backend)
+    result.refresh()
+    assert result.status == SUCCESSFUL
+    (limit,) = statuses_of(backend.depot.engine._runtime.store)
+    assert (limit.name, limit.stored.numbers, limit.stored.limit.queues) == ("queue/mail", Numbers(2), ("mail",))
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -574,6 +586,12 @@ def test_with_on_commit_off_nothing_is_waited_for(configure: Configure) -> None:
             {"stroe": "tasks.db"},
             "OPTIONS has 'stroe', which is not known; there are store, on_commit, keep, max_running",
         ),
+        (
+            {"max_running": {"mail": 0}},
+            "OPTIONS: queue(max_running=0): expected a whole number, 1 or more. To stop all of them, pause their run "
+            "or queue.",
+        ),
+        ({"max_running": 5}, "OPTIONS needs max_running by queue: {'mail': 10}"),
         ({"keep": -1}, "OPTIONS: @task(keep=-1) on run(): expected seconds or a timedelta, more than 0."),
     ],
 )

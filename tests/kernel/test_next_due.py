@@ -102,7 +102,7 @@ def test_rows_that_are_told_of_too_early_do_not_keep_it_awake(
     place: MemoryTables, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store may tell of rows that are due at any moment and that this process does not know."""
-    monkeypatch.setattr("ramify.store.memory.claims._next_due", lambda tables, want, now: 1e-6)
+    monkeypatch.setattr("ramify.store.memory.claims._next_due", lambda tables, want, looked, now: 1e-6)
     sleeper = Sleeper(place, clock)
     assert not sleeper.until_claimed(10.0)
     assert sleeper.claims < 2 * 10.0 / LONGEST_PAUSE

@@ -16,7 +16,7 @@ Does not retry: a task that raised is FAILED. One whose process died is run agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -99,9 +99,12 @@ class RamifyBackend(BaseTaskBackend):
         if not self.options.get("store"):
             yield 'OPTIONS needs the store, a file such as BASE_DIR / "tasks.db"'
             return
+        if not isinstance(self.options.get("max_running", NO_LIMITS), Mapping):
+            yield "OPTIONS needs max_running by queue: {'mail': 10}"
+            return
         try:
             self._depot()
-        except (AttributeError, ConfigError, TypeError) as error:
+        except (ConfigError, TypeError) as error:
             yield f"OPTIONS: {error}"
 
     def _depot(self) -> Depot:

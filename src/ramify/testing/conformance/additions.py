@@ -214,6 +214,7 @@ def tasks_from_outside_open_the_queue_that_they_name(house: House) -> None:
 
 @case("append")
 def late_tasks_of_a_queue_that_went_on_since_are_there_already(house: House) -> None:
+    house.store.append([_added(house, house.tasks(kind="copy"))])
     new = _added(house, house.tasks(kind="copy"))
     (first,) = house.store.append([new])
     house.store.cancel(first.run)
