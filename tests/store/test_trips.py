@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import apsw
 import pytest
 
 from ramify.model.addition import Addition
@@ -182,6 +183,36 @@ def test_a_commit_that_fires_joins_makes_three_trips(bench: Bench, status: Statu
         (fired,) = bench.commit(Part(claim.token, claim.tasks, status))
     assert list(fired.tasks) == [first + 2]
     assert len(trips) == 3, trips
+
+
+@pytest.mark.parametrize("many", [1, 12])
+def test_results_of_members_travel_with_the_claim_of_their_continuations_in_one_statement(
+    bench: Bench, many: int
+) -> None:
+    """No trip is added, and nothing that is asked for each join."""
+    asked: dict[bool, list[str]] = {}
+    for brings in (False, True):
+        firsts = [bench.ids(3) for _ in range(many)]
+        groups = [NewTasks(first, "walk", [b"[]"] * 2, join=first + 2) for first in firsts]
+        groups += [NewTasks(first + 2, "walk", [b"[]"], waits=True) for first in firsts]
+        bench.start(*groups, joins=[NewJoins((first + 2,), (2,), brings=brings) for first in firsts])
+        parts = [
+            Part(claim.token, claim.tasks, values=[b"%d" % task for task in claim.tasks]) for claim in bench.claim()
+        ]
+        with bench.store._link.read() as db:
+            reader = cast(apsw.Connection, db)
+        seen: list[str] = []
+        asked[brings] = seen
+        with bench.sending() as trips:
+            reader.set_exec_trace(lambda _, sql, values, seen=seen: not seen.append(sql))  # type: ignore[misc]
+            claims = bench.commit(*parts)
+            reader.set_exec_trace(None)
+        assert len(trips) == 3, trips
+        results = {task: details.results for claim in claims for task, details in claim.details.items()}
+        assert results == {first + 2: (b"%d" % first, b"%d" % (first + 1)) if brings else None for first in firsts}
+        bench.commit(*(Part(claim.token, claim.tasks) for claim in claims))
+    assert len(asked[True]) == len(asked[False]) + 1
+    assert all(sql in asked[False] or "UNION ALL" in sql for sql in asked[True])
 
 
 def test_a_job_makes_one_trip_and_one_with_a_key_two(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ from ramify.model.claim import Want
 from ramify.model.commit import Part
 from ramify.model.decision import Said
 from ramify.model.event import Status
+from ramify.model.join import NewJoins
 from ramify.model.key import Hold
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun, Order
@@ -283,3 +285,25 @@ def test_a_verb_is_two_trips_and_a_belief_that_holds_one(open_store: Open) -> No
         before = pipe.trips
         store.append([Addition.opening(queue, [NewTasks(first + at, "walk", [b""])])])
     assert pipe.trips - before == 1
+
+
+def test_results_of_members_travel_with_the_commit_that_claims_their_continuation(open_store: Open) -> None:
+    store = open_store()
+    process = entered(store)
+    numbers = itertools.count(1)
+    pipes = store._link._pipes
+    trips: list[dict[str, int]] = []
+    for brings in (False, True):
+        run = store.reserve(4)
+        members = NewTasks(run + 1, "walk", [b"[]"] * 2, join=run + 3)
+        then = NewTasks(run + 3, "walk", [b"[]"], waits=True)
+        store.start(NewRun(run, order=Order.ANY), [members, then], [NewJoins((then.first,), (2,), brings=brings)])
+        (claim,) = store.claim(Stamp(process, next(numbers)), WALK).claims
+        before = {purpose: pipe.trips for purpose, pipe in pipes.items()}
+        done = Part(claim.token, claim.tasks, values=[b"1", b"2"])
+        (taken,) = store.commit(Stamp(process, next(numbers)), [done], WALK).claimed.claims
+        trips.append({purpose: pipe.trips - before[purpose] for purpose, pipe in pipes.items()})
+        assert taken.details[then.first].results == ((b"1", b"2") if brings else None)
+        store.commit(Stamp(process, next(numbers)), [Part(taken.token, taken.tasks)])
+    assert trips[0] == trips[1]
+    assert trips[1]["read"] == 0
