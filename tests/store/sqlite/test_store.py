@@ -1,5 +1,6 @@
 """What only the SQLite store does: files, other connections, waiting."""
 
+import itertools
 import os
 import resource
 import stat
@@ -13,11 +14,12 @@ import apsw
 import pytest
 
 from ramify.errors import StoreUnavailable
+from ramify.model.addition import Addition
 from ramify.model.claim import Want
 from ramify.model.commit import Part
 from ramify.model.join import NewJoins
 from ramify.model.process import Away, NewProcess, Process, Stamp, new_process_id
-from ramify.model.run import NewRun, RunState
+from ramify.model.run import NewRun, Order, RunState
 from ramify.model.task import NewTasks
 from ramify.store import commit_wait
 from ramify.store.sqlite import SqliteStore
@@ -204,6 +206,35 @@ def test_a_claim_costs_no_more_for_kinds_of_which_nothing_waits(store: SqliteSto
 
     statements(1, "walk")
     assert statements(2, "walk") == statements(3, "walk", *(f"kind {number}" for number in range(50)))
+
+
+def test_old_jobs_cost_no_statement_for_each_gap_between_them(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = SqliteStore(tmp_path / "gaps.db", clock=clock)
+    process, numbers = new_process_id(), itertools.count(1)
+    store.enter(NewProcess(process))
+
+    def statements(jobs: int) -> int:
+        first = store.reserve(2 * jobs + 1)
+        store.start(NewRun(first, order=Order.ANY, endless=True))
+        for n in range(jobs):
+            tasks = NewTasks(first + 2 * n + 1, "walk" if n % 2 else "copy", [b"[]"])
+            store.append([Addition(first, [tasks])])
+        claims = store.claim(Stamp(process, next(numbers)), Want(frozenset({"walk", "copy"}), 100)).claims
+        store.commit(Stamp(process, next(numbers)), [Part(claim.token, claim.tasks) for claim in claims])
+        clock.advance(3 * 86_400)
+        with store._link.write() as db:
+            connection: apsw.Connection = db  # type: ignore[assignment]
+        seen: list[str] = []
+        connection.set_exec_trace(lambda _, sql, values: not seen.append(sql))  # type: ignore[func-returns-value]
+        try:
+            assert store.forget(first, range(2**62)).tasks == jobs
+        finally:
+            connection.set_exec_trace(None)
+        return len(seen)
+
+    assert statements(4) == statements(40)
+    store.close()
 
 
 def test_a_page_of_runs_reads_no_more_than_it_shows_and_keeps_its_connection(store: SqliteStore) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 import msgspec
@@ -70,11 +69,13 @@ SPANS_FROM = (
 #: What lies above a gap in a span becomes a span of its own.
 SPLIT = f"INSERT INTO span SELECT ?2, {tuples.SPAN_COLUMNS.removeprefix('first, ')} FROM span WHERE first = ?1"
 MOVE_ROWS = "UPDATE segment SET span = ? WHERE run = ? AND span = ? AND first > ?"
-#: What is in the log about neighbouring tasks, of each the last event last, as one value.
+#: What is in the log about a range of tasks of a run: one value for all that are alike, behind one of their spans. One
+#: statement reads all of it, however many spans and gaps there are.
 WRITTEN = (
-    "SELECT json_group_array(json_array(task, status, seq, at)) FROM ("
-    "SELECT task, status, e.seq, at FROM event e CROSS JOIN commits c ON c.seq = e.seq"
-    " WHERE task BETWEEN ? AND ? ORDER BY task, e.n)"
+    "SELECT s.first, json_group_array(json_array(task, e.n, status, e.seq, at))"
+    " FROM span s INDEXED BY span_run CROSS JOIN event e ON task BETWEEN max(s.first, ?2) AND min(s.last, ?3)"
+    " CROSS JOIN commits c ON c.seq = e.seq WHERE s.run = ?1 AND s.first BETWEEN ?4 AND ?3 AND published"
+    " GROUP BY kind, queue, hold, keyed"
 )
 #: What goes with tasks, and with those that go by themselves.
 THEIRS = ("event WHERE task", "task WHERE id")
@@ -225,19 +226,13 @@ class Looked(msgspec.Struct, frozen=True, array_like=True):
     keyed: int
     join: int | None
 
-    @property
-    def likeness(self) -> tuple[object, ...]:
-        """The common properties of spans whose tasks are looked at together."""
-        return self.kind, self.queue, self.hold, self.keyed
 
-
-class Block(NamedTuple):
-    """Neighbouring tasks of one kind and queue, with keys held alike: one of their spans, and what the log says."""
+class Alike(NamedTuple):
+    """Tasks of one kind and queue, with keys held alike: one of their spans, what the log says, and how some ended."""
 
     span: Looked
-    first: int
-    last: int
-    written: list[tuple[int, int, int, int]]
+    written: list[tuple[int, int, int, int, int]]
+    over: Mapping[int, Status]
 
 
 class Ties(msgspec.Struct, frozen=True, array_like=True):
@@ -256,7 +251,7 @@ class Ties(msgspec.Struct, frozen=True, array_like=True):
     has_lines: int
 
 
-_read_spans, _read_log = decoder(list[Looked]), decoder(list[tuple[int, int, int, int]])
+_read_spans, _read_log = decoder(list[Looked]), decoder(list[tuple[int, int, int, int, int]])
 _read_ties = decoder(Ties)
 
 
@@ -267,45 +262,33 @@ def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: i
     found, more = forgetting.pieces(((span.first, span.last) for span in spans.values()), tasks, removal.limit)
     if not found:
         return Forgot(after=tasks.stop - 1)
-    latest = now - SESSION_SECONDS * SECOND
-    blocks = list(_blocks(db, found, spans))
-    ended, named = dict[int, Status](), list[int]()
-    for block in blocks:
-        over = forgetting.settled(removal, block.span.kind, _ends(block), latest)
-        named += keys.of_tasks(db, block.span, list(over), now)
-        ended |= over
     low, high = found[0].first, found[-1].last
+    groups = list(_alike(db, removal, (run.id, low, high, found[0].span), spans, now))
+    ended = {task: status for group in groups for task, status in group.over.items()}
     if not ended:
         return Forgot(0, more, high)
     ties = _read_ties.decode(db.execute(TIES, (low, high, run.id, found[0].span)).fetchone()[0])
     chosen = forgetting.chosen(
         ended,
         endless=run.endless,
-        named=named,
+        named=[task for group in groups for task in keys.of_tasks(db, group.span, list(group.over), now)],
         rows=ties.live,
         not_before=_not_before(db, run.id, found, spans, ties),
     )
     if chosen and not removal.dry:
-        _take_out(db, blocks, chosen, ended, ties)
+        _take_out(db, groups, chosen, ties)
         _cut_out(db, found, spans, chosen)
     return Forgot(len(chosen), more, high)
 
 
-def _blocks(db: Db, found: Sequence[Piece], spans: Mapping[int, Looked]) -> Iterator[Block]:
-    """Yield what is looked at, in as few blocks as can be: most jobs have a span of their own."""
-    begin = found[0]
-    for piece, after in zip_longest(found, found[1:]):
-        near = after is not None and after.first == piece.last + 1
-        if after is None or not near or spans[after.span].likeness != spans[piece.span].likeness:
-            written = db.execute(WRITTEN, (begin.first, piece.last)).fetchone()[0]
-            yield Block(spans[begin.span], begin.first, piece.last, _read_log.decode(written))
-            begin = after
-
-
-def _ends(block: Block) -> Iterator[tuple[int, Status, int]]:
-    """The tasks whose last event is an end, and when that was. What a sweep ended stays with its run."""
-    newest = {task: (status, at) for task, status, _, at in block.written}
-    return ((task, ENDINGS[status], at) for task, (status, at) in newest.items() if status in ENDINGS)
+def _alike(db: Db, removal: Removal, page: tuple[int, ...], spans: Mapping[int, Looked], now: int) -> Iterator[Alike]:
+    """Yield what is looked at, by what it has in common. What a sweep ended stays with its run."""
+    latest = now - SESSION_SECONDS * SECOND
+    for first, told in db.execute(WRITTEN, page).fetchall():
+        written = sorted(_read_log.decode(told))
+        newest = {task: (status, at) for task, _, status, _, at in written}
+        ends = ((task, ENDINGS[status], at) for task, (status, at) in newest.items() if status in ENDINGS)
+        yield Alike(spans[first], written, forgetting.settled(removal, spans[first].kind, ends, latest))
 
 
 def _not_before(
@@ -329,16 +312,21 @@ def _not_before(
         yield reader, task
 
 
-def _take_out(db: Db, blocks: Sequence[Block], chosen: Sequence[int], ended: Mapping[int, Status], ties: Ties) -> None:
+def _take_out(db: Db, groups: Iterable[Alike], chosen: Sequence[int], ties: Ties) -> None:
     """Remove tasks from a run that stays, with all that is theirs but the spans."""
     counts: Counter[Counted] = Counter()
     seqs: Counter[int] = Counter()
-    for block in blocks:
-        going = _within(chosen, block.first, block.last)
-        _count_out(block, going, ended, counts, seqs)
-        if block.span.keyed:
-            for stretch in stretches(going):
-                keys.forget(db, block.span, stretch[0], stretch[-1], also_in_run=True)
+    gone = set(chosen)
+    for span, written, over in groups:
+        going = [task for task in over if task in gone]
+        theirs = [(status, seq) for task, _, status, seq, _ in written if task in gone]
+        seqs.update(seq for _, seq in theirs)
+        whats = [*map(over.__getitem__, going), *(Status(what) for what, _ in theirs if what not in ENDINGS)]
+        counts[span.run, span.kind, span.queue, Tally.ADDED] += len(going)
+        for what, times in Counter(whats).items():
+            counts[span.run, span.kind, span.queue, what] += times
+        for stretch in stretches(going) if span.keyed else ():
+            keys.forget(db, span, stretch[0], stretch[-1], also_in_run=True)
     counters.count_all(db, {counter: -times for counter, times in counts.items()}, 0)
     more = ((THEIR_WAITING, ties.waiting), (THEIR_LINES, ties.has_lines))
     for some in (*THEIRS, *(some for some, has_any in more if has_any)):
@@ -365,24 +353,6 @@ def _cut_out(db: Db, found: Sequence[Piece], spans: Mapping[int, Looked], chosen
 
 def _within(chosen: Sequence[int], first: int, last: int) -> Sequence[int]:
     return chosen[bisect_left(chosen, first) : bisect_right(chosen, last)]
-
-
-def _count_out(
-    block: Block,
-    going: Sequence[int],
-    ended: Mapping[int, Status],
-    counts: Counter[Counted],
-    seqs: Counter[int],
-) -> None:
-    """Add up what goes with tasks of a block: counted events, and how many in which commits."""
-    whose, gone = (block.span.run, block.span.kind, block.span.queue), set(going)
-    counts[*whose, Tally.ADDED] += len(going)
-    for how, times in Counter(map(ended.__getitem__, going)).items():
-        counts[*whose, how] += times
-    theirs = [(status, seq) for task, status, seq, _ in block.written if task in gone]
-    seqs.update(seq for _, seq in theirs)
-    for other, times in Counter(status for status, _ in theirs if status not in ENDINGS).items():
-        counts[*whose, Status(other)] += times
 
 
 def _cut(db: Db, span: Looked, end: int, first: int, last: int) -> int:

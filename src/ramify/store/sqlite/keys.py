@@ -14,7 +14,7 @@ import apsw
 from ramify.model.key import Hold, digests, end_of, scope
 from ramify.model.segment import MASK_WIDTH
 from ramify.store.rows import SpanRow
-from ramify.store.sqlite import bulk, once
+from ramify.store.sqlite import bulk, once, rows
 from ramify.store.sqlite.file.db import Db
 
 #: Who holds the offered digest `value` now.
@@ -139,9 +139,9 @@ def forget_run(db: Db, run: int, limit: int) -> None:
 
 
 def of_tasks(db: Db, span: Keyed, tasks: Sequence[int], now: int) -> list[int]:
-    """Return those of neighbouring tasks of a span whose key keeps others from their name now."""
+    """Return those of some tasks, alike to those of a span, whose key keeps others from their name now."""
     if not span.keyed or span.hold is Hold.LABEL or not tasks:
         return []
-    found = dict(db.execute(KEYS_OF_RANGE, (tasks[0], tasks[-1])).fetchall())
+    found = dict(db.execute(KEYS_OF, (rows.ids(tasks),)).fetchall())
     held = holders(db, span.hold, span.run, span.kind, found.values(), now)
     return [task for task in tasks if task in found and held.get(found[task]) == task]
