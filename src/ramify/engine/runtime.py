@@ -32,7 +32,7 @@ from ramify.engine.processes.signal_text import Form, Log, LogLines, Teller, say
 from ramify.engine.processes.unknown_kinds import UnknownKinds
 from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.runs.launched_runs import Others
-from ramify.engine.runs.watcher import Watcher
+from ramify.engine.runs.waiting import Watcher
 from ramify.engine.tasks.contents import handlers_of, limits_of, resources_of, schedules_of, table_of
 from ramify.engine.tasks.limit import QUEUE, TaskLimit
 from ramify.engine.tasks.task import AnyTask

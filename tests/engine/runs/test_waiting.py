@@ -15,7 +15,7 @@ import pytest
 
 from ramify import Engine
 from ramify.engine.runs import run as handles
-from ramify.engine.runs import waiting, watcher
+from ramify.engine.runs import waiting
 from ramify.engine.runs.run import Run
 from ramify.engine.runs.waiting import Waiting
 from ramify.kernel.tuning import DEAF, LONGEST_READ_PAUSE, READ_PAUSE
@@ -66,7 +66,7 @@ def counted(engine: Engine) -> Counted:
 @pytest.fixture
 def sleeps_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sleep that nothing ends is as long as if it had no end."""
-    for room in (handles, waiting, watcher):
+    for room in (handles, waiting):
         monkeypatch.setattr(room, "LONGEST_REST", FOR_EVER)
     monkeypatch.setattr(waiting, "DEAF", FOR_EVER)
 

@@ -1,6 +1,9 @@
 """Limits of a kind within one process: how many at a time, how many starts in a while; per lane where there is one.
 
 Some are asked for, others are found: of a kind and lane that mostly defers itself, fewer run at a time for a while.
+Others are not touched by that, nor is the number of workers, and a few tasks that defer themselves change nothing. When
+such a task is tried again is its own decision.
+
 Times are arguments. A limit only ever delays a lease; it never fails a task.
 """
 
@@ -12,12 +15,12 @@ from typing import Generic, Protocol, TypeVar
 
 from ramify.kernel.core.adapt import Change
 from ramify.kernel.core.handler import Handler, Policy
-from ramify.kernel.core.throttle import Throttle
-from ramify.kernel.tuning import LIMITS_KEPT, SLICE, SLICES
+from ramify.kernel.tuning import FEWEST, LIMITS_KEPT, SLICE, SLICES, STALE, THROTTLE_WINDOW, THROTTLED
 from ramify.model.policy import Rate
 
 Where = tuple[str, str | None]
 NO_LIMIT = Policy()
+WHY_FEWER, WHY_MORE = "tasks defer themselves", "tasks get through again"
 
 
 class Forgettable(Protocol):
@@ -83,6 +86,54 @@ class Bucket:
     def wait(self) -> float:
         """Seconds until it is worth looking for the next start: not for each one, where there are very many."""
         return max(self._slice / 2, (1.0 - self._tokens) / self._pace)
+
+
+class Throttle:
+    """The recent deferrals of one kind and lane. `most` may run at a time; None while nothing is held back.
+
+    Whoever serves these tasks asks for less, so they are halved again and again, down to one at a time, and doubled
+    again as soon as most of them get through.
+    """
+
+    __slots__ = ("_before", "_began", "_deferred", "_tasks", "most")
+
+    def __init__(self, now: float) -> None:
+        self.most: int | None = None
+        self._before = 0
+        self._anew(now)
+
+    def ran(self, tasks: int, deferred: int, running: int, now: float) -> Change | None:
+        """Some tasks came back, so many of them deferred; `running` were at work at a time until then."""
+        if now - self._began > STALE and self.most is None:
+            self._anew(now)
+        self._tasks += tasks
+        self._deferred += deferred
+        if now - self._began < THROTTLE_WINDOW or self._tasks < (FEWEST if self.most is None else self.most):
+            return None
+        is_throttled = self._deferred > THROTTLED * self._tasks
+        self._anew(now)
+        return self._fewer(running) if is_throttled else self._more()
+
+    def is_as_new(self, now: float) -> bool:
+        """Return whether it holds nothing back, and what it saw is too old to matter."""
+        return self.most is None and (not self._tasks or now - self._began > STALE)
+
+    def _fewer(self, running: int) -> Change | None:
+        if self.most is None:
+            self._before = running
+        before = running if self.most is None else self.most
+        self.most = max(1, before // 2)
+        return Change(before, self.most, WHY_FEWER) if self.most != before else None
+
+    def _more(self) -> Change | None:
+        if self.most is None:
+            return None
+        before, now = self.most, min(self._before, 2 * self.most)
+        self.most = now if now < self._before else None
+        return Change(before, now, WHY_MORE)
+
+    def _anew(self, now: float) -> None:
+        self._began, self._tasks, self._deferred = now, 0, 0
 
 
 class OwnLimits:
