@@ -69,13 +69,11 @@ SPANS_FROM = (
 #: What lies above a gap in a span becomes a span of its own.
 SPLIT = f"INSERT INTO span SELECT ?2, {tuples.SPAN_COLUMNS.removeprefix('first, ')} FROM span WHERE first = ?1"
 MOVE_ROWS = "UPDATE segment SET span = ? WHERE run = ? AND span = ? AND first > ?"
-#: What is in the log about a range of tasks of a run: one value for all that are alike, behind one of their spans. One
-#: statement reads all of it, however many spans and gaps there are.
+#: What is in the log about the tasks of some spans that lie in a range, as one value.
 WRITTEN = (
-    "SELECT s.first, json_group_array(json_array(task, e.n, status, e.seq, at))"
-    " FROM span s INDEXED BY span_run CROSS JOIN event e ON task BETWEEN max(s.first, ?2) AND min(s.last, ?3)"
-    " CROSS JOIN commits c ON c.seq = e.seq WHERE s.run = ?1 AND s.first BETWEEN ?4 AND ?3 AND published"
-    " GROUP BY kind, queue, hold, keyed"
+    "SELECT json_group_array(json_array(task, e.n, status, e.seq, at)) FROM carray(?) AS some"
+    " CROSS JOIN span s ON s.first = some.value CROSS JOIN event e ON task BETWEEN max(s.first, ?) AND min(s.last, ?)"
+    " CROSS JOIN commits c ON c.seq = e.seq"
 )
 #: What goes with tasks, and with those that go by themselves.
 THEIRS = ("event WHERE task", "task WHERE id")
@@ -263,7 +261,7 @@ def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: i
     if not found:
         return Forgot(after=tasks.stop - 1)
     low, high = found[0].first, found[-1].last
-    groups = list(_alike(db, removal, (run.id, low, high, found[0].span), spans, now))
+    groups = list(_alike(db, removal, spans.values(), (low, high), now))
     ended = {task: status for group in groups for task, status in group.over.items()}
     if not ended:
         return Forgot(0, more, high)
@@ -281,14 +279,19 @@ def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: i
     return Forgot(len(chosen), more, high)
 
 
-def _alike(db: Db, removal: Removal, page: tuple[int, ...], spans: Mapping[int, Looked], now: int) -> Iterator[Alike]:
-    """Yield what is looked at, by what it has in common. What a sweep ended stays with its run."""
+def _alike(db: Db, removal: Removal, spans: Iterable[Looked], bounds: tuple[int, int], now: int) -> Iterator[Alike]:
+    """Yield what is looked at, by what it has in common, however many spans and gaps there are."""
     latest = now - SESSION_SECONDS * SECOND
-    for first, told in db.execute(WRITTEN, page).fetchall():
+    alike: dict[tuple[object, ...], list[Looked]] = {}
+    for span in spans:
+        alike.setdefault((span.kind, span.queue, span.hold, span.keyed), []).append(span)
+    for some in alike.values():
+        (told,) = db.execute(WRITTEN, (rows.ids(span.first for span in some), *bounds)).fetchone()
         written = sorted(_read_log.decode(told))
         newest = {task: (status, at) for task, _, status, _, at in written}
+        # What a sweep ended has no end of its own, and stays with its run.
         ends = ((task, ENDINGS[status], at) for task, (status, at) in newest.items() if status in ENDINGS)
-        yield Alike(spans[first], written, forgetting.settled(removal, spans[first].kind, ends, latest))
+        yield Alike(some[0], written, forgetting.settled(removal, some[0].kind, ends, latest))
 
 
 def _not_before(
