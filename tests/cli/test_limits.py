@@ -105,7 +105,7 @@ def test_a_number_that_is_not_given_stays_and_none_lifts_it(limits: Desk, typed:
         (["set", "api", "0"], "expected a whole number, 1 or more, or none"),
         (["set", "api", "-1"], "No such option"),
         (["set", "api", "many"], "expected a whole number, 1 or more, or none"),
-        (["set", "api", "--rate", "often"], 'give "10/s"'),
+        (["set", "api", "--rate", "often"], 'Write "10/s"'),
         (["set", "api"], "Write `ramify limits set api 20`"),
         (["set", "pai", "5"], "no limit 'pai' in this store: api, host"),
         (["reset", "pai"], "no limit 'pai' in this store: api, host"),

@@ -337,15 +337,19 @@ def test_a_decorator_above_a_task_is_refused(programs: Programs) -> None:
     ("given", "says"),
     [
         ({"name": 3}, r"Write engine.lock\(\"report\"\)"),
-        ({"name": ""}, "name of a lock is empty"),
+        ({"name": ""}, "name of a lock is empty. Give it a name"),
+        ({"name": "n" * 256}, "at most 255 are allowed. Shorten it"),
+        ({"name": "a\0b"}, "holds a NUL or a lone surrogate. Use plain text"),
+        ({"name": "a\ud800"}, "holds a NUL or a lone surrogate. Use plain text"),
         ({"name": "report-{customer}"}, r"Write f'report-{customer}'"),
         ({"name": len}, "Only decorators take a function"),
-        ({"wait": -1}, "expected seconds, a timedelta, or None"),
+        ({"wait": -1}, "expected seconds, a timedelta, or None to wait for ever. Write wait=10"),
         ({"wait": "1"}, "expected seconds, a timedelta, or None"),
-        ({"holders": 0}, "expected a number from 1 to 100"),
+        ({"holders": 0}, "expected a number from 1 to 100. Write holders=2"),
         ({"holders": 101}, "expected a number from 1 to 100"),
         ({"holders": True}, "expected a number from 1 to 100"),
-        ({"ttl": 0}, "expected a time above 0"),
+        ({"ttl": 0}, "expected a time above 0. Give seconds or a timedelta"),
+        ({"ttl": float("nan")}, "expected a time above 0"),
     ],
 )
 def test_bad_input_is_refused_with_what_to_write(given: dict[str, Any], says: str, programs: Programs) -> None:

@@ -76,13 +76,13 @@ def test_a_rate_is_a_count_in_a_while(given: str | tuple[int, float], count: int
 
 @pytest.mark.parametrize("given", ["50", "50/w", "-1/s", "1.5/s", "0/s", 50, (50,), (0, 1), (True, 1), (1.5, 1)])
 def test_a_rate_that_means_nothing_is_refused(given: Any) -> None:
-    with pytest.raises(ValueError, match=r"^Rate\(.*give .10/s., .100/m. or .5/h., or \(count, seconds or "):
+    with pytest.raises(ValueError, match=r"^Rate\(.*Write .10/s., .100/m. or .5/h., or \(count, seconds or "):
         Rate(given)
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan"), "1", True])
 def test_a_rate_over_no_time_is_refused(seconds: Any) -> None:
-    with pytest.raises(ValueError, match="finite number, more than 0"):
+    with pytest.raises(ValueError, match="expected a finite time above 0"):
         Rate((1, seconds))
 
 

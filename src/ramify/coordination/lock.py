@@ -133,7 +133,9 @@ def lock_of(locks: Locks, name: Name, wait: Duration | None, holders: int, ttl: 
         raise ConfigError(f'lock({name!r}): expected a name. Write engine.lock("report").')
     seconds = FOR_EVER if wait is None else seconds_in(wait)
     if seconds is None or seconds < 0:
-        raise ConfigError(f"lock(wait={wait!r}): expected seconds, a timedelta, or None to wait for ever.")
+        raise ConfigError(
+            f"lock(wait={wait!r}): expected seconds, a timedelta, or None to wait for ever. Write wait=10."
+        )
     if isinstance(holders, bool) or not isinstance(holders, int) or not 1 <= holders <= MOST_HOLDERS:
-        raise ConfigError(f"lock(holders={holders!r}): expected a number from 1 to {MOST_HOLDERS}.")
+        raise ConfigError(f"lock(holders={holders!r}): expected a number from 1 to {MOST_HOLDERS}. Write holders=2.")
     return Lock(locks, name, min(seconds, FOR_EVER), holders, lifetime("lock", ttl))

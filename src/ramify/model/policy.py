@@ -96,20 +96,22 @@ class Rate:
     seconds: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        what_to_give = 'give "10/s", "100/m" or "5/h", or (count, seconds or a timedelta)'
+        what_to_give = 'Write "10/s", "100/m" or "5/h", or (count, seconds or a timedelta)'
         pair: object = self.of
         if isinstance(pair, str) and (found := _RATE.fullmatch(pair)):
             pair = int(found[1]), _PERIODS[found[2][0]]
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise ValueError(f"Rate({self.of!r}): {what_to_give}")
+            raise ValueError(f"Rate({self.of!r}): expected a number of starts in a time. {what_to_give}")
         count, seconds = pair
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(f"Rate({self.of!r}): {what_to_give}; the count is a whole number, 1 or more")
+            raise ValueError(f"Rate({self.of!r}): expected a whole number of starts, 1 or more. {what_to_give}")
         length = seconds_in(seconds)
         if length is None or not 0 < length < math.inf:
-            raise ValueError(f"Rate({self.of!r}): {what_to_give}; the seconds are a finite number, more than 0")
+            raise ValueError(f"Rate({self.of!r}): expected a finite time above 0. {what_to_give}")
         if isinstance(self.burst, bool) or not isinstance(self.burst, int) or self.burst < 0:
-            raise ValueError(f"Rate({self.of!r}, burst={self.burst!r}): the burst is a whole number, 0 or more")
+            raise ValueError(
+                f"Rate({self.of!r}, burst={self.burst!r}): expected a whole number, 0 or more. Write burst=20"
+            )
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "seconds", length)
 

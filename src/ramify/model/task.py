@@ -118,13 +118,13 @@ def is_own(kind: str) -> bool:
 def check_name(what: str, name: object) -> str:
     """A kind, queue, lane or run name that every store can keep; BadPayload says what is wrong otherwise."""
     if not isinstance(name, str):
-        raise BadPayload(f"{what} must be text, not {type(name).__name__}")
+        raise BadPayload(f"{what} must be text, not {type(name).__name__}. Give it a name.")
     if not name:
         raise BadPayload(f"{what} is empty. Give it a name.")
     if len(name) > MAX_NAME:
-        raise BadPayload(f"{what} has {len(name)} characters; at most {MAX_NAME} are allowed")
+        raise BadPayload(f"{what} has {len(name)} characters; at most {MAX_NAME} are allowed. Shorten it.")
     if "\0" in name or (not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name)):
-        raise BadPayload(f"{what} {name!a} holds a NUL or a lone surrogate. Use plain text (a key or an argument may)")
+        raise BadPayload(f"{what} {name!a} holds a NUL or a lone surrogate. Use plain text (a key or an argument may).")
     return name
 
 

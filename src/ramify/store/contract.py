@@ -17,7 +17,8 @@ never decided from a read; it is sent again.
 processes cost no disk and wake nobody. Sent again it simply tries again. That is safe: nothing was granted, so there is
 nothing a lost answer could strand; whatever a later try grants is remembered under the stamp as ever; and the next
 stamp that is consumed makes this one stale. It rests on a verb being over when its call returns or raises. A store
-whose verbs may still be carried out after the caller gave them up must use the stamp up all the same.
+whose verbs may still be carried out after the caller gave them up must use the stamp up all the same, and says that it
+`delivers_late` when it describes itself.
 
 *A verb that arrives late changes nothing.* Each one is numbered; or idempotent by an id (`start` and `append` by those
 of what they add, `enter`, `leave`, `bury` and `drain` by the process, `note` by process and number); or it compares

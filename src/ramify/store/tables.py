@@ -103,6 +103,10 @@ class Candidates(Protocol):
     held: int  #: how many rows the process holds
     apart: int  #: how many of them run apart
 
+    @property
+    def is_bounded(self) -> bool:
+        """True if any run is bounded in how many of its tasks may be claimed."""
+
     def room(self, run: int) -> int | None:
         """How many more tasks of a run may be claimed by anybody; None for no bound."""
 
@@ -297,8 +301,13 @@ class Tables(Protocol):
         while they are read.
         """
 
-    def heads_of(self, kinds: Collection[str], now: int) -> Sequence[SegmentRow]:
-        """The rows of some kinds that are ready as heads of lines and due, in their order."""
+    def heads_of(self, want: Want, runs: Collection[int] | None, now: int) -> Sequence[SegmentRow]:
+        """The rows of wanted kinds and queues that are ready as heads of lines and due, in their order; those in front
+        of limited rows of some runs, or all.
+        """
+
+    def runs_in_line(self) -> Sequence[int]:
+        """The runs that have limited rows."""
 
     def lines_headed_by(self, run: int) -> Collection[str]:
         """The lines of which a row of a run is a head."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ramify import ConfigError, Engine, Rate, TaskLimit, Tasks
+from ramify import ConfigError, Defer, Engine, Rate, TaskLimit, Tasks
 from ramify.engine.tasks.contents import limits_of
 from ramify.model.limit import Limit, Numbers, Pace
 from ramify.model.policy import SECOND
@@ -68,7 +68,10 @@ HOST = Tasks().limit("host", max_running=1, per="lane")
         ({"max_running": 0}, "expected a whole number, 1 or more"),
         ({"max_running": True}, "expected a whole number, 1 or more"),
         ({"max_running": 1.5}, "expected a whole number, 1 or more"),
-        ({"max_rate": "often"}, 'give "10/s"'),
+        ({"max_rate": "often"}, 'Write "10/s"'),
+        ({"max_rate": "0/m"}, "expected a whole number of starts, 1 or more"),
+        ({"max_rate": (1, float("nan"))}, "expected a finite time above 0"),
+        ({"max_rate": float("nan")}, "expected a number of starts in a time"),
         ({"max_rate": (1, 1e-9)}, "expected a time of a microsecond or more"),
         ({"per": "lane"}, "expected max_running, max_rate or both"),
         ({"max_running": 1, "per": "host"}, 'Write per="lane"'),
@@ -131,3 +134,11 @@ def test_what_is_typed_again_in_a_notebook_changes_the_limit_of_tasks_that_have_
 def test_odd_limits_of_queues_are_refused(given: Any) -> None:
     with pytest.raises(ConfigError, match=r"^queue\(max_running="):
         Engine("memory:").queue("mail", max_running=given)
+
+
+@pytest.mark.parametrize("closes", ["other", "", 1])
+def test_what_cannot_be_closed_is_refused_with_what_to_write(closes: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r'^Defer\(closes=.*expected "lane" or "limit", or nothing\. Write closes="lane"'
+    ):
+        Defer(30, closes=closes)

@@ -33,6 +33,10 @@ class Listed:
     held: int = 0
     apart: int = 0
 
+    @property
+    def is_bounded(self) -> bool:
+        return bool(self.rooms)
+
     def room(self, run: int) -> int | None:
         return self.rooms.get(run)
 

@@ -69,7 +69,7 @@ def limit_of(call: str, name: object, max_running: object, max_rate: object, per
     try:
         known = check_name("a limit", name)
     except BadPayload as error:
-        _refuse(call, f"{name!r}", str(error))
+        _refuse(call, f"{name!a:.40}", str(error))
     if max_running is None and max_rate is None:
         given = f"{name!r}" if per is None else f"per={per!r}"
         _refuse(call, given, "expected max_running, max_rate or both. Write max_running=5.")
@@ -89,9 +89,9 @@ def _rate_of(call: str, given: Any) -> Rate | None:
     try:
         rate = given if isinstance(given, Rate) else Rate(given)
     except ValueError as error:
-        _refuse(call, f"max_rate={given!r}", f"{error}.")
+        _refuse(call, f"max_rate={given!r}", f"{error}.".removeprefix(f"Rate({given!r}): "))
     if round(rate.seconds * SECOND) < 1:
-        _refuse(call, f"max_rate={given!r}", "expected a time of a microsecond or more.")
+        _refuse(call, f"max_rate={given!r}", 'expected a time of a microsecond or more. Write "100/s".')
     return rate
 
 

@@ -178,6 +178,11 @@ class PgCandidates:
         rows = (row for some in streams for row in some if end is None or _PLACE(row) <= end)
         self._ready = sorted(rows, key=_PLACE)
 
+    @property
+    def is_bounded(self) -> bool:
+        """True if any run is."""
+        return bool(self._rooms)
+
     def room(self, run: int) -> int | None:
         """How many more tasks of a run may be claimed; None for no bound."""
         return self._rooms.get(run)

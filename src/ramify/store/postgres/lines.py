@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 
+from ramify.model.claim import Want
 from ramify.model.limit import LIMITS, OPENINGS, Limit, Limits, Place, lines_of, read_limits
 from ramify.store.postgres import rows
 from ramify.store.postgres.link import Transaction
@@ -66,7 +67,15 @@ COUNT_HELD = (
 #: What a process may have to pass over, because it does not serve their runs, say.
 HEADS_OF = (
     f"{rows.SEGMENT} WHERE state = 0 AND line IS NOT NULL AND kind = ANY($1::text[])"
-    " AND coalesce(due, 0) <= $2::bigint ORDER BY rank, id"
+    " AND ($2::text[] IS NULL OR queue = ANY($2::text[])) AND coalesce(due, 0) <= $4::bigint"
+    " AND ($3::bigint[] IS NULL OR (kind, queue, line) IN (SELECT b.kind, b.queue, b.line FROM @segment b"
+    " WHERE b.state = 6 AND b.run = ANY($3::bigint[]))) ORDER BY rank, id"
+)
+#: By skipping from one to the next.
+RUNS_IN_LINE = (
+    "WITH RECURSIVE r(run) AS (SELECT min(run) FROM @segment WHERE state = 6 UNION ALL"
+    " SELECT (SELECT min(s.run) FROM @segment s WHERE s.state = 6 AND s.run > r.run) FROM r WHERE run IS NOT NULL)"
+    " SELECT run FROM r WHERE run IS NOT NULL"
 )
 HEADED_BY = "SELECT DISTINCT line FROM @segment WHERE run = $1::bigint AND state = 0 AND line IS NOT NULL ORDER BY line"
 #: The first page of a line, and how much longer the next one is: mostly the next row is all that is asked for.
@@ -141,9 +150,18 @@ def in_line(
         place, size = (found[-1].rank, found[-1].id), size * LONGER
 
 
-def heads_of(db: Transaction, kinds: Collection[str], now: int) -> list[SegmentRow]:
-    """The heads of lines that may be taken now, of some kinds, in their order."""
-    return [segment_row(row) for row in db.ask(HEADS_OF, sorted(kinds), now)] if kinds else []
+def heads_of(db: Transaction, want: Want, runs: Collection[int] | None, now: int) -> list[SegmentRow]:
+    """The heads of lines that may be taken now, of what is wanted, in their order; before rows of some runs, or all."""
+    if not want.kinds or (runs is not None and not runs):
+        return []
+    queues = None if want.queues is None else sorted(want.queues)
+    wanted = sorted(want.kinds), queues, None if runs is None else sorted(runs)
+    return [segment_row(row) for row in db.ask(HEADS_OF, *wanted, now)]
+
+
+def runs_in_line(db: Transaction) -> list[int]:
+    """The runs that have limited rows."""
+    return [run for (run,) in db.ask(RUNS_IN_LINE)]
 
 
 def headed_by(db: Transaction, run: int) -> list[str]:

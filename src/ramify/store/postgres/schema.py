@@ -111,6 +111,7 @@ CREATE INDEX due_at ON @segment (due) {_DUE};
 CREATE INDEX awaiting ON @segment (awaits) WHERE awaits IS NOT NULL;
 CREATE INDEX line ON @segment (line, state, kind, queue, rank, id) WHERE line IS NOT NULL;
 CREATE INDEX head ON @segment (kind, queue) WHERE state = 0 AND line IS NOT NULL;
+CREATE INDEX limited ON @segment (run, kind, queue, line, rank, id) WHERE state = 6;
 CREATE INDEX running ON @segment (kind, lane) WHERE state = 3 AND line IS NOT NULL;
 CREATE INDEX suspect ON @segment (rank, id) WHERE state = 0 AND deaths & 1 = 1;
 CREATE INDEX gated ON @segment (run, round) WHERE state = 1;

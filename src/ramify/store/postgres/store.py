@@ -136,7 +136,8 @@ class PostgresStore(DurableStore):
 
     def describe(self) -> Description:
         """Say what this store is."""
-        return Description("postgresql", self._link.place, KEEPS[self._durability], "nothing", shared=True, sql=True)
+        keeps, late = KEEPS[self._durability], self.delivers_late
+        return Description("postgresql", self._link.place, keeps, "nothing", shared=True, sql=True, delivers_late=late)
 
     def close(self) -> None:
         """Let go of the connections and of the locks; claims of processes that did not leave look like a death."""

@@ -58,13 +58,13 @@ class SqliteCandidates:
         self.held, self.apart = db.execute(HELD, (process,)).fetchall()[0]
 
     @cached_property
-    def _is_bounded(self) -> bool:
+    def is_bounded(self) -> bool:
         """True if any run is: where none is, none is looked at."""
         return self._db.execute(IS_BOUNDED).fetchone() is not None
 
     def room(self, run: int) -> int | None:
         """How many more tasks of a run may be claimed; None for no bound."""
-        return room_of(self._db, run) if self._is_bounded else None
+        return room_of(self._db, run) if self.is_bounded else None
 
     def suspects(self, rooms: Rooms) -> Iterator[SegmentRow]:
         """Rows that must run apart, in their order."""

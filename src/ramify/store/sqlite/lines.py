@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 import apsw
 import msgspec
 
+from ramify.model.claim import Want
 from ramify.model.limit import LIMITS, OPENINGS, Limit, Limits, Place, lines_of, read_limits
 from ramify.store.rows import COUNTED, SegmentRow
 from ramify.store.sqlite import rows
@@ -41,7 +42,7 @@ NEXT_GROUPS = (
 OF_GROUP = f"SELECT {SEGMENT_COLUMNS} {_IN_LINE.format(line='?1')} AND kind = ?2 AND queue = ?3 ORDER BY rank, id"
 #: By the runs: others may have very many rows in front of theirs.
 OF_RUNS = (
-    f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY segment_run WHERE line = ?1 AND state = 6 AND kind = ?2"
+    f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY limited WHERE line = ?1 AND state = 6 AND kind = ?2"
     " AND queue = ?3 AND run IN (SELECT value FROM carray(?4)) ORDER BY rank, id"
 )
 HEAD = "SELECT 1 FROM segment INDEXED BY line WHERE line = ? AND state = 0 AND kind = ? AND queue = ? LIMIT 1"
@@ -50,10 +51,22 @@ END_LINES = "UPDATE segment INDEXED BY line SET state = 0, due = NULL, line = NU
 #: Rows that were claimed before a limit covered them count from now on.
 COUNT_HELD = f"UPDATE segment INDEXED BY held SET line = '{COUNTED}' WHERE state = 3 AND line IS NULL"
 #: What a process may have to pass over, because it does not serve their runs, say.
-HEADS_OF = (
+_HEADS = (
     f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY head WHERE state = 0 AND line IS NOT NULL"
-    " AND kind IN (SELECT value FROM carray(?)) AND ifnull(due, 0) <= ? ORDER BY rank, id"
+    " AND kind IN (SELECT value FROM carray(?1)){queues} AND ifnull(due, 0) <= ?2 ORDER BY rank, id"
 )
+HEADS_OF = _HEADS.format(queues="")
+HEADS_IN_QUEUES = _HEADS.format(queues=" AND queue IN (SELECT value FROM carray(?3))")
+#: Of these only the heads in front of rows of some runs: others may head very many lines.
+HEADS_BEFORE = (
+    f"SELECT {SEGMENT_COLUMNS} FROM (SELECT DISTINCT kind AS its_kind, queue AS its_queue, line AS its_line"
+    " FROM segment INDEXED BY limited WHERE state = 6 AND run IN (SELECT value FROM carray(?3))"
+    " AND kind IN (SELECT value FROM carray(?1)) AND EXISTS (SELECT 1 FROM segment INDEXED BY head WHERE state = 0"
+    " AND line IS NOT NULL AND kind IN (SELECT value FROM carray(?1)))) CROSS JOIN segment INDEXED BY line"
+    " ON line = its_line AND state = 0 AND kind = its_kind AND queue = its_queue WHERE ifnull(due, 0) <= ?2"
+    " ORDER BY rank, id"
+)
+NEXT_IN_LINE = "SELECT min(run) FROM segment INDEXED BY limited WHERE state = 6 AND run > ?"
 HEADED_BY = "SELECT DISTINCT line FROM segment INDEXED BY segment_run WHERE run = ? AND state = 0 AND line IS NOT NULL"
 
 
@@ -116,10 +129,27 @@ def in_line(db: Db, line: str, kind: str, queue: str, runs: Collection[int] | No
     return map(segment_row, db.execute(OF_RUNS, (line, kind, queue, rows.ids(runs))) if runs else ())
 
 
-def heads_of(db: Db, kinds: Collection[str], now: int) -> list[SegmentRow]:
-    """The heads of lines that may be taken now, of some kinds, in their order."""
-    found = db.execute(HEADS_OF, (apsw.carray(tuple(kinds)), now)).fetchall() if kinds else []
-    return list(map(segment_row, found))
+def heads_of(db: Db, want: Want, runs: Collection[int] | None, now: int) -> list[SegmentRow]:
+    """The heads of lines that may be taken now, of what is wanted, in their order; before rows of some runs, or all."""
+    kinds, queues = want.kinds, want.queues
+    if not all(each is None or each for each in (kinds, queues, runs)):
+        return []
+    values = apsw.carray(tuple(kinds)), now
+    if runs is not None:
+        found = db.execute(HEADS_BEFORE, (*values, rows.ids(runs)))
+    elif queues is not None:
+        found = db.execute(HEADS_IN_QUEUES, (*values, apsw.carray(tuple(queues))))
+    else:
+        found = db.execute(HEADS_OF, values)
+    return [row for row in map(segment_row, found) if queues is None or row.queue in queues]
+
+
+def runs_in_line(db: Db) -> list[int]:
+    """The runs that have limited rows, by skipping from one to the next."""
+    found, run = list[int](), 0
+    while (run := db.execute(NEXT_IN_LINE, (run,)).fetchall()[0][0]) is not None:
+        found.append(run)
+    return found
 
 
 def headed_by(db: Db, run: int) -> Collection[str]:

@@ -12,7 +12,8 @@ A span knows the lowest and the highest parent of its tasks. Those of one commit
 that can hold the children of a task are found without an index on the tasks themselves.
 
 Partial indexes hold exactly the rows a claim may look at: `ready` and `ready_run` what can be taken now, `due_at` and
-`due` what has a due time, by that time alone and by kind, `suspect` what must run apart (its `deaths` are odd). A
+`due` what has a due time, by that time alone and by kind, `suspect` what must run apart (its `deaths` are odd), and
+`limited` what waits in lines, by runs, for claims that pass over the heads of others. A
 million finished, gated or future tasks cost a claim nothing. In the same way `run_open` holds the runs that have not
 ended, so that a million that have cost nothing to whoever looks for those to move on, and `awaiting` the rows that the
 end of a run makes due.
@@ -25,7 +26,7 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.file.db import Db
 
-VERSION = 16
+VERSION = 17
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -109,6 +110,7 @@ CREATE INDEX due_at ON segment (due) WHERE state = 0 AND due IS NOT NULL AND NOT
 CREATE INDEX awaiting ON segment (awaits) WHERE awaits IS NOT NULL;
 CREATE INDEX line ON segment (line, state, kind, queue, rank) WHERE line IS NOT NULL;
 CREATE INDEX head ON segment (kind, queue) WHERE state = 0 AND line IS NOT NULL;
+CREATE INDEX limited ON segment (run, kind, queue, line, rank) WHERE state = 6;
 CREATE INDEX running ON segment (kind, lane) WHERE state = 3 AND line IS NOT NULL;
 CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND deaths & 1;
 CREATE INDEX gated ON segment (run, round) WHERE state = 1;

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ramify.model.arrivals import Standing
-from ramify.model.claim import within_bounds
+from ramify.model.claim import Want, within_bounds
 from ramify.model.event import Status
 from ramify.model.key import Hold
 from ramify.model.limit import Limits, Place
@@ -253,9 +253,13 @@ class SqliteTables:
         """Limited rows in their order."""
         return lines.in_line(self.db, line, kind, queue, runs)
 
-    def heads_of(self, kinds: Collection[str], now: int) -> Sequence[SegmentRow]:
+    def heads_of(self, want: Want, runs: Collection[int] | None, now: int) -> Sequence[SegmentRow]:
         """The heads of lines."""
-        return lines.heads_of(self.db, kinds, now)
+        return lines.heads_of(self.db, want, runs, now)
+
+    def runs_in_line(self) -> Sequence[int]:
+        """The runs that wait in lines."""
+        return lines.runs_in_line(self.db)
 
     def lines_headed_by(self, run: int) -> Collection[str]:
         """The lines that a run heads."""

@@ -8,7 +8,7 @@ as if they were stored: nothing is loaded after something was decided about it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import chain, islice, takewhile
 from operator import attrgetter
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ramify.model.claim import Claimed, Rooms, Want
 from ramify.model.lanes import apart
-from ramify.model.limit import MOST_LIMITED
+from ramify.model.limit import MOST_LIMITED, limit_of_line
 from ramify.model.process import Stamp, new_token
 from ramify.model.segment import MASK_WIDTH, SegmentState, take_head
 from ramify.store.answers import Answer
@@ -284,15 +284,25 @@ class Claiming:
         """The rows that this claim may take behind heads that it may not, because it does not serve their runs, say."""
         if not self._places.are_any or self._want.limit < 1:
             return
-        for head in self._tables.heads_of(self._want.kinds, self._changes.now):
-            is_mine = is_wanted(self._want, head.kind, head.queue) and fits(head, self._want, self._rooms)
-            if is_mine or head.is_apart or head.id in self._touched or head.line is None:
+        runs = self._runs_behind()
+        for head in self._tables.heads_of(self._want, runs, self._changes.now):
+            if fits(head, self._want, self._rooms) or head.is_apart or head.id in self._touched or head.line is None:
                 continue
-            for row in self._tables.in_line(head.line, head.kind, head.queue, self._want.runs):
+            if limit_of_line(head.line)[1] in self._want.busy_lanes:
+                # All that waits there is of that lane.
+                continue
+            for row in self._tables.in_line(head.line, head.kind, head.queue, runs):
                 if fits(row, self._want, self._rooms) and not row.is_apart and not self._places.has_moved(row):
                     if not self._places.has_room(row):
                         break
                     yield row
+
+    def _runs_behind(self) -> Collection[int] | None:
+        """The runs of which rows may be taken behind heads of others; None for all, where none bounds its tasks."""
+        if self._want.runs is None and not self._found.is_bounded:
+            return None
+        runs = self._tables.runs_in_line() if self._want.runs is None else self._want.runs
+        return [run for run in runs if self._rooms.of(run, 1) > 0]
 
     def _behind(self) -> SegmentRow | None:
         """The next row of a line whose head was taken, if this claim may take it; else it stays the head."""
