@@ -62,7 +62,7 @@ class Scene:
             "commit and claim": lambda store: store.commit(stamp, [part], ANY),
             "claim": lambda store: store.claim(stamp, ANY),
             "stage": lambda store: store.stage(stamp, self.claim.token, [children]),
-            "release": lambda store: store.release(stamp, self.claim.token),
+            "release": lambda store: store.release(stamp, [self.claim.token]),
         }
         return verbs[name]
 

@@ -58,7 +58,7 @@ def every_verb(store: SqliteStore) -> Iterator[tuple[str, Callable[[], object]]]
     yield "append", lambda: store.append([Addition(run, [NewTasks(first + 10, "work", [b"4"])])])
     yield "claim", lambda: claim(1)
     yield "stage", lambda: store.stage(Stamp(process, 2), token, [NewTasks(first + 20, "work", [b"5"])])
-    yield "release", lambda: store.release(Stamp(process, 3), token)
+    yield "release", lambda: store.release(Stamp(process, 3), [token])
     claim(4)
     ended = task()
     yield "commit", lambda: store.commit(Stamp(process, 5), [Part(token, [ended], Status.FAILED)])

@@ -48,9 +48,9 @@ class Client:
         """Hand back outcomes."""
         return self._numbered(stamp, lambda again: self._store.commit(again, parts, want))
 
-    def release(self, stamp: Stamp, token: bytes) -> None:
-        """Put a claim back."""
-        self._numbered(stamp, lambda again: self._store.release(again, token))
+    def release(self, stamp: Stamp, tokens: Sequence[bytes]) -> None:
+        """Put claims back."""
+        self._numbered(stamp, lambda again: self._store.release(again, tokens))
 
     # others
 

@@ -289,8 +289,9 @@ class _Spy:
         match step:
             case Flush(batch, want):
                 return f"Flush of {[list(finished.tasks) for finished in batch]}, {want}"
-            case PutBack(token):
-                return f"PutBack of {list(self._process.core.holdings[token].claim.tasks)}"
+            case PutBack(tokens):
+                holdings = self._process.core.holdings
+                return f"PutBack of {[list(holdings[token].claim.tasks) for token in tokens]}"
             case _:
                 return str(step)
 

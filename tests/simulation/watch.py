@@ -275,10 +275,10 @@ class Watch:
                     raise Violation(f"{process} wants more while it holds a suspect")
                 if not core.may_lease(process.clock()):
                     raise Violation(f"{process} wants more and may not lease")
-            case PutBack(token):
-                if any(chunk.claim.token == token and not chunk.lost for chunk in process.out):
+            case PutBack(tokens):
+                if any(chunk.claim.token in tokens and not chunk.lost for chunk in process.out):
                     raise Violation(f"{process} puts back a claim of which tasks run")
-                if token in core.outbox.finished:
+                if any(token in core.outbox.finished for token in tokens):
                     raise Violation(f"{process} puts back a claim of which outcomes are unsent")
             case Leave() if core.is_in and core.outbox.finished:
                 raise Violation(f"{process} leaves with {core.outbox.unsent} outcomes unsent")

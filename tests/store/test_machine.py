@@ -92,8 +92,8 @@ class _ClaimsAnew(SqliteStore):
 class _KeepsClaims(SqliteStore):
     """A release that says it was done, and was not."""
 
-    def release(self, stamp: Stamp, token: bytes) -> bool:
-        return True
+    def release(self, stamp: Stamp, tokens: Sequence[bytes]) -> tuple[bytes, ...]:
+        return ()
 
 
 class _NeverEnds(SqliteStore):

@@ -7,7 +7,7 @@ The core decides, the loop does. Each step is one verb of the store, or a rest:
     Flush     commit what workers brought (events, children, arrivals, all in one), and claim the next tasks with it
     Move      nothing left of these runs here: ask whether they can go on, or have ended
     Look      nothing to do at all: find runs that could go on, because whoever should have asked may be gone
-    PutBack   give up a claim that we will not work on (paused, cancelled)
+    PutBack   give up claims that we will not work on (paused, cancelled, too many)
     Rest      wait for a worker, or for the store to change
     Leave     everything is saved: end the session
 
@@ -126,12 +126,12 @@ class Loop:
                 for run, answer in zip(runs, answers, strict=True):
                     if answer.moved:
                         self._signals.send(Moved(run, answer.state, answer.round, self._name_of(run)))
-            case PutBack(token):
+            case PutBack(tokens):
                 reach("before-release")
-                self._sender.send(lambda stamp: self._store.release(stamp, token))
+                self._sender.send(lambda stamp: self._store.release(stamp, tokens))
                 reach("after-release")
                 with self._handover.core_lock:
-                    self._core.released(token)
+                    self._core.released(tokens)
             case Look(limit):
                 movable = self._sender.until_answered(lambda: self._store.movable(limit))
                 with self._handover.core_lock:

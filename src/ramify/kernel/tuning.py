@@ -49,6 +49,8 @@ STALE = 10.0
 GRANT_SECONDS = 0.1
 #: A place that was taken and is not used for so long is given back to others.
 UNUSED = 1.0
+#: The most claims that go back in one transaction: what follows from them waits for it.
+BACK_AT_ONCE = 1_000
 
 # values
 

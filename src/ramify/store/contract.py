@@ -275,8 +275,8 @@ class Store(Protocol):
         share a token.
         """
 
-    def release(self, stamp: Stamp, token: bytes) -> bool:
-        """Put back what was not finished: neither failure nor crash. False: the token was void.
+    def release(self, stamp: Stamp, tokens: Sequence[bytes]) -> tuple[bytes, ...]:
+        """Put claims back as far as they are not finished: neither failure nor crash. Return the tokens that were void.
 
         A row with a lane for each task comes apart: its tasks are offered again in a row for each lane.
         """

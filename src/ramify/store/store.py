@@ -137,9 +137,9 @@ class DurableStore(ABC):
         taken = Claimed() if then_claim is None else claim.claimed(answer, then_claim, report, self.now())
         return Committed(answer.seq, answer.refused, answer.lost, report.marks, taken, self.now())
 
-    def release(self, stamp: Stamp, token: bytes) -> bool:
-        """Put a claim back."""
-        return self._write(lambda tables: staging.release(tables, stamp, token, self.now()), stamp=stamp)
+    def release(self, stamp: Stamp, tokens: Sequence[bytes]) -> tuple[bytes, ...]:
+        """Put claims back."""
+        return self._write(lambda tables: staging.release(tables, stamp, tokens, self.now()), stamp=stamp)
 
     def swap(self, stamp: Stamp, swaps: Sequence[Swap]) -> bool:
         """Change values."""

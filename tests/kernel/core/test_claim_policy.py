@@ -11,7 +11,7 @@ from ramify.kernel.core.handler import Calling
 from ramify.kernel.core.queues import Queues
 from ramify.kernel.core.steps import Flush, PutBack, Rest
 from ramify.kernel.core.work import Ran
-from ramify.kernel.tuning import HOLD_OFF, LONGEST_PAUSE, SHORTEST_PAUSE, SUSPECT_WAIT, WATCHED
+from ramify.kernel.tuning import BACK_AT_ONCE, HOLD_OFF, LONGEST_PAUSE, SHORTEST_PAUSE, SUSPECT_WAIT, WATCHED
 from ramify.model.claim import Claim, Claimed
 from ramify.model.death import Deaths
 from tests.kernel.claims import answer, claim, core, handler, lease
@@ -54,7 +54,7 @@ def test_what_a_process_puts_back_does_not_count_as_taken() -> None:
     first = claim(6)
     made.claimed(Claimed((first,), ready=100), 0.0)
     assert made.claim_policy.want(0.0) is None
-    made.released(first.token)
+    made.released([first.token])
     want = made.claim_policy.want(0.0)
     assert want is not None
     assert want.limit == 4
@@ -78,7 +78,7 @@ def test_a_claim_that_left_nothing_is_not_followed_by_one_that_finds_nothing() -
 def test_a_process_that_holds_nothing_any_more_asks_again() -> None:
     made = core(threads=8)
     made.claimed(Claimed((claim(1),)), 0.0)
-    made.released(claim(1).token)
+    made.released([claim(1).token])
     assert made.claim_policy.want(0.0) is not None
 
 
@@ -151,7 +151,7 @@ def test_suspects_that_wait_too_long_stop_other_claims_until_the_process_is_empt
     made.claimed(Claimed((claim(1),), suspects=True), 0.0)
     assert made.claim_policy.want(SUSPECT_WAIT) is not None
     assert made.claim_policy.want(SUSPECT_WAIT + 0.1) is None
-    made.released(claim(1).token)
+    made.released([claim(1).token])
     assert made.claim_policy.want(SUSPECT_WAIT + 0.1) is not None
 
 
@@ -191,12 +191,22 @@ def test_what_is_far_too_much_by_now_goes_back_the_latest_first() -> None:
     made.claimed(Claimed((claim(20, 100), claim(20, 200), claim(20, 300)), ready=1_000), 0.0)
     chunk = lease(made)
     made.finished(Ran(chunk, list(chunk.tasks), seconds=0.05), 0.05)
-    step = made.step(0.05)
-    assert isinstance(step, PutBack)
-    assert step.token == claim(20, 300).token
-    made.released(step.token)
+    assert made.step(0.05) == PutBack((claim(20, 300).token, claim(20, 200).token))
+    made.released([claim(20, 300).token, claim(20, 200).token])
     # Of the first, what was tried is not sent yet.
-    assert [holding.available for holding in made.holdings.values()] == [19, 0]
+    assert [holding.available for holding in made.holdings.values()] == [19]
+
+
+def test_of_very_many_claims_that_go_back_some_go_at_a_time() -> None:
+    made = core(threads=2)
+    made.claimed(Claimed(tuple(claim(1, 100 + many) for many in range(BACK_AT_ONCE + 1))), 0.0)
+    for holding in made.holdings.values():
+        made.leases.send_back(holding)
+    first = made.step(0.0)
+    assert isinstance(first, PutBack)
+    assert len(first.tokens) == BACK_AT_ONCE
+    made.released(first.tokens)
+    assert made.step(0.0) == PutBack((claim(1, 100 + BACK_AT_ONCE).token,))
 
 
 def test_nothing_goes_back_before_something_of_it_was_tried() -> None:
@@ -280,8 +290,8 @@ def test_a_suspect_is_neither_started_nor_kept_while_others_that_returned_are_wa
     made.committed(step.batch, answer(suspect), 1.0)
     made.claimed(Claimed((suspect,)), 1.0)
     assert made.lease(False, 1.0) is None
-    assert made.step(1.0) == PutBack(suspect.token)
-    made.released(suspect.token)
+    assert made.step(1.0) == PutBack((suspect.token,))
+    made.released([suspect.token])
     # It is asked for when the moment is over.
     assert made.claim_policy.want(1.0) is None
     assert made.claim_policy.want(1.0 + WATCHED) is not None
@@ -294,7 +304,7 @@ def test_where_suspects_wait_nothing_is_asked_for_while_others_are_watched() -> 
     made.claimed(Claimed((claim(1),), suspects=True), 0.0)
     chunk = lease(made)
     made.finished(Ran(chunk, list(chunk.tasks), seconds=0.001), 0.1)
-    made.released(chunk.claim.token)
+    made.released([chunk.claim.token])
     made.stirred()
     assert made.claim_policy.want(0.1) is None
     assert made.claim_policy.want(0.1 + WATCHED) is not None

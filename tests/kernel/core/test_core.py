@@ -237,8 +237,8 @@ def test_a_paused_run_is_put_back_once_nothing_of_it_runs_or_is_unsent() -> None
     batch = flush(made.step(0.0))
     assert not isinstance(made.step(0.0), PutBack)
     made.committed(batch, answer(), 0.0)
-    assert made.step(0.0) == PutBack(claim(8).token)
-    made.released(claim(8).token)
+    assert made.step(0.0) == PutBack((claim(8).token,))
+    made.released([claim(8).token])
     assert not made.holdings
 
 
@@ -262,7 +262,7 @@ def test_a_paused_claim_whose_only_task_was_interrupted_is_put_back_too() -> Non
     assert isinstance(made.step(0.0), Rest)
     made.finished(Ran(chunk, others=[(100, Interrupted())]), 0.0)
     made.came_back(chunk)
-    assert made.step(0.0) == PutBack(claim(1).token)
+    assert made.step(0.0) == PutBack((claim(1).token,))
 
 
 def test_only_the_paused_run_is_put_back() -> None:
@@ -277,8 +277,8 @@ def test_a_mark_puts_back_what_is_held_of_its_run_once() -> None:
     mark = Mark(1, Scope.TASK, 101, Status.CANCELLED)
     made.claimed(Claimed((claim(8),)), 0.0)
     made.heard(Beat(marks=(mark,)), 0.0)
-    assert made.step(0.0) == PutBack(claim(8).token)
-    made.released(claim(8).token)
+    assert made.step(0.0) == PutBack((claim(8).token,))
+    made.released([claim(8).token])
     assert made.step(0.0) == Move(((1, 0),))
     assert isinstance(made.step(0.0), ClaimWork)
     made.claimed(Claimed((claim(8, first=200),)), 0.0)

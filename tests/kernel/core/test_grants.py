@@ -101,9 +101,9 @@ def test_what_is_unused_for_a_second_goes_back() -> None:
     step = made.step(0.0)
     assert isinstance(step, Rest)
     assert step.seconds <= UNUSED
-    assert made.step(UNUSED - 0.001) != PutBack(b"work-200")
-    assert made.step(UNUSED) == PutBack(b"work-200")
-    made.released(b"work-200")
+    assert made.step(UNUSED - 0.001) != PutBack((b"work-200",))
+    assert made.step(UNUSED) == PutBack((b"work-200",))
+    made.released([b"work-200"])
     # The limit of this process is in the way still, and nothing more is asked for it.
     made.stirred()
     assert isinstance(made.step(UNUSED), Rest)
@@ -113,8 +113,8 @@ def test_a_lane_from_which_something_went_back_unused_is_left_alone_until_it_may
     made = core(handler(concurrency=1), threads=4)
     made.claimed(Claimed((claim(1, limited=True, lane="a"), claim(1, first=200, limited=True, lane="a"))), 0.0)
     running = lease(made)
-    assert made.step(UNUSED) == PutBack(b"work-200")
-    made.released(b"work-200")
+    assert made.step(UNUSED) == PutBack((b"work-200",))
+    made.released([b"work-200"])
     made.stirred()
     assert want(made, UNUSED).busy_lanes == {"a"}
     made.finished(Ran(running, done=[100], seconds=UNUSED), UNUSED)

@@ -190,8 +190,8 @@ def test_tasks_whose_claim_goes_back_are_not_waited_for() -> None:
     made.claimed(Claimed((claim(2), claim(2, first=200, run=2)), ready=1), 0.0)
     assert tried(made, 100, 101, 200, 201) == [100, 101, 200, 201]
     made.heard(Beat(paused=(1,)), 0.0)
-    assert made.step(0.0) == PutBack(claim(2).token)
-    made.released(claim(2).token)
+    assert made.step(0.0) == PutBack((claim(2).token,))
+    made.released([claim(2).token])
     assert tried(made) == [200]
     assert tried(made) == [201]
 
@@ -204,9 +204,9 @@ def test_a_task_whose_claim_closed_meanwhile_goes_back_without_an_event() -> Non
     made.heard(Beat(marks=(Mark(1, Scope.TASK, 100, Status.CANCELLED),)), 0.0)
     assert not isinstance(made.step(0.0), PutBack)
     made.committed(batch, Committed(0, lost=(100,)), 0.0)
-    assert made.step(0.0) == PutBack(claim(1).token)
+    assert made.step(0.0) == PutBack((claim(1).token,))
     assert made.lease(False, 0.0) is None
-    made.released(claim(1).token)
+    made.released([claim(1).token])
     assert not made.holdings
 
 

@@ -118,7 +118,7 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
     if not worker.sent:
         yield "claim", Stamp(worker.process, 0), EVERYTHING
     elif worker.sent[-1].verb != "release":
-        yield "release", worker.sent[-1].args[0], b"x"
+        yield "release", worker.sent[-1].args[0], [b"x"]
     for parts in (
         [Part(b"x", []), Part(b"x", [])],
         [Part(b"x", [1, 1])],

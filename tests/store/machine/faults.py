@@ -135,7 +135,7 @@ class FaultMachine(WorkMachine):
         """It was sent before the crash, and nobody has declared the process dead yet: it counts."""
         worker = choose.one(self.scene.crashed)
         if worker.left and choose.chance():
-            worker.send("release", next(iter(worker.left)))
+            worker.send("release", list(worker.left))
         else:
             worker.send("claim", self._want(choose))
 
@@ -145,7 +145,7 @@ class FaultMachine(WorkMachine):
         verbs: list[tuple[Any, ...]] = [
             ("claim", stamp, EVERYTHING),
             ("reap", worker.process, DEAD_AFTER),
-            ("release", stamp, b"void"),
+            ("release", stamp, [b"void"]),
             ("reopen", stamp, self.scene.runs()[0].id, []),
             *(("commit", stamp, [as_told(claim)]) for claim in worker.claims.values()),
             *((sent.verb, *sent.args) for sent in worker.sent[-4:]),

@@ -73,9 +73,12 @@ class Tokens:
     def translate(self, verb: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arguments in the tokens of the SQLite store."""
         match verb:
-            case "stage" | "release":
+            case "stage":
                 stamp, token, *rest = args
                 return (stamp, self.theirs.get(token, token), *rest)
+            case "release":
+                stamp, tokens = args
+                return stamp, [self.theirs.get(token, token) for token in tokens]
             case "commit":
                 stamp, parts, *rest = args
                 named = [structs.replace(part, token=self.theirs.get(part.token, part.token)) for part in parts]
@@ -97,6 +100,9 @@ def plain(answer: Any, known: Callable[[bytes], bytes]) -> Any:
             return answer.seq, refused, answer.lost, answer.marks, plain(answer.claimed, known)
         case Claimed():
             return answer.suspects, [plain_claim(claim, known) for claim in answer.claims]
+        case (bytes(), *_):
+            # What `release` found void.
+            return tuple(map(known, answer))
         case Vacuumed():
             # The reference takes no room.
             return structs.replace(answer, space=0)

@@ -429,7 +429,7 @@ class WorkMachine(RuleBasedStateMachine):
         worker = self._worker(choose)
         token = self._not_its_own(choose, worker)
         if choose.chance():
-            assert worker.send("release", token) is False
+            assert worker.send("release", [token]) == (token,)
         else:
             tasks = self.shop.group(choose, self.shop.ids(choose, 1), 1)
             assert worker.send("stage", token, [tasks]) is False
@@ -473,9 +473,11 @@ class WorkMachine(RuleBasedStateMachine):
 
     def release(self, choose: Choices) -> None:
         worker = self._holder(choose)
-        token = choose.one(list(worker.left))
-        worker.send("release", token, lost=choose.chance(4))
-        forget(worker, token)
+        first = choose.one(list(worker.left))
+        tokens = list(dict.fromkeys([first, *worker.left])) if choose.chance() else [first]
+        worker.send("release", tokens, lost=choose.chance(4))
+        for token in tokens:
+            forget(worker, token)
 
     def _of_a_join(self, choose: Choices, run: int) -> list[int]:
         """The task of a join, of one that has fired if there is any, and some of its members."""

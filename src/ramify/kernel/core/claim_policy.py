@@ -238,11 +238,14 @@ class ClaimPolicy:
         limits = self._leases.limits
         if not limits.is_any:
             return frozenset(), frozenset()
-        full = [
-            (kind, lane)
-            for (kind, lane), many in self._leases.waiting.items()
-            if (most := limits.most_held(kind, lane)) is not None and many >= 2 * most
-        ]
+        full: list[Where] = []
+        if any(many and limits.may_limit(kind) for kind, many in self._leases.unleased.items()):
+            # Of lanes there may be thousands, and this is asked in every step.
+            full += (
+                (kind, lane)
+                for (kind, lane), many in self._leases.waiting.items()
+                if (most := limits.most_held(kind, lane)) is not None and many >= 2 * most
+            )
         self.parked = {where for where in self.parked if not limits.allowed(*where, 1, now)}
         full += self.parked
         kinds = frozenset(kind for kind, lane in full if lane is None)

@@ -185,9 +185,10 @@ class Core:
         if fertile:
             self.claim_policy.stirred()
 
-    def released(self, token: bytes) -> None:
-        """A claim was put back."""
-        self._forget(token)
+    def released(self, tokens: Iterable[bytes]) -> None:
+        """Claims were put back."""
+        for token in tokens:
+            self._forget(token)
 
     def advanced(self, run: int, answer: Advanced, now: float) -> None:
         """A run was asked to move on."""
@@ -286,8 +287,8 @@ class Core:
         self._marks.asked()
         if self.outbox.finished and (want is not None or self._is_due(now)):
             return Flush(in_order(self.outbox.take_all(), self.holdings), want)
-        if self._put_back and (token := self.leases.next_put_back(self.holdings)) is not None:
-            return PutBack(token)
+        if self._put_back and (tokens := self.leases.next_put_back(self.holdings)):
+            return PutBack(tokens)
         # First, because it makes room: what a run goes on with is found by the claim after it.
         if (ask := self.watch.next() or self.watch.look(now, idle=False)) is not None:
             return ask

@@ -19,7 +19,14 @@ from ramify.kernel.core.line import Line
 from ramify.kernel.core.sizes import Sizes
 from ramify.kernel.core.work import Chunk, Ran
 from ramify.kernel.settings import Settings
-from ramify.kernel.tuning import CHOSEN_COROUTINES, CHOSEN_THREADS, DEADLINES_KEPT, FIRST_COROUTINES, FIRST_THREADS
+from ramify.kernel.tuning import (
+    BACK_AT_ONCE,
+    CHOSEN_COROUTINES,
+    CHOSEN_THREADS,
+    DEADLINES_KEPT,
+    FIRST_COROUTINES,
+    FIRST_THREADS,
+)
 
 
 class Leases:
@@ -90,14 +97,15 @@ class Leases:
         self.close(holding)
         self.put_back.append(holding.claim.token)
 
-    def next_put_back(self, holdings: Mapping[bytes, Holding]) -> bytes | None:
-        """The token of a claim that is to go back, of which nothing runs and nothing is unsent."""
-        while self.put_back:
+    def next_put_back(self, holdings: Mapping[bytes, Holding]) -> tuple[bytes, ...]:
+        """The tokens of claims that are to go back, of which nothing runs and nothing is unsent."""
+        found: list[bytes] = []
+        while self.put_back and len(found) < BACK_AT_ONCE:
             token = self.put_back.popleft()
             holding = holdings.get(token)
             if holding is not None and holding.closing and not holding.leased and not holding.unsent:
-                return token
-        return None
+                found.append(token)
+        return tuple(dict.fromkeys(found))
 
     def close(self, holding: Holding) -> None:
         """Hand out nothing more of it; tasks in a short wait are not waited for."""

@@ -49,9 +49,9 @@ class ClaimWork:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """Release a claim of which nothing runs and nothing is unsent."""
+    """Release claims of which nothing runs and nothing is unsent."""
 
-    token: bytes
+    tokens: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)

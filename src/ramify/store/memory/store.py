@@ -60,7 +60,7 @@ class Staged(NamedTuple):
 class Released(NamedTuple):
     """The remembered answer to a release."""
 
-    done: bool
+    void: tuple[bytes, ...]
 
 
 class Swapped(NamedTuple):
@@ -257,19 +257,21 @@ class MemoryStore:
             self._changed()
             return answer
 
-    def release(self, stamp: Stamp, token: bytes) -> bool:
-        """Put a claim back."""
+    def release(self, stamp: Stamp, tokens: Sequence[bytes]) -> tuple[bytes, ...]:
+        """Put claims back."""
         with self._tables.lock:
             again = self._tables.consumed(stamp)
             if again is not None:
-                return _same(again.answer, Released).done
-            row = commits.holding(self._tables, stamp.process, token)
-            if row is not None:
-                commits.put_back(self._tables, row)
-                commits.come_apart(self._tables, row)
-            self._tables.consume(stamp, Released(row is not None))
+                return _same(again.answer, Released).void
+            rows = {token: commits.holding(self._tables, stamp.process, token) for token in tokens}
+            for row in rows.values():
+                if row is not None:
+                    commits.put_back(self._tables, row)
+                    commits.come_apart(self._tables, row)
+            void = tuple(token for token in tokens if rows[token] is None)
+            self._tables.consume(stamp, Released(void))
             self._changed()
-            return row is not None
+            return void
 
     def swap(self, stamp: Stamp, swaps: Sequence[Swap]) -> bool:
         """Change values."""

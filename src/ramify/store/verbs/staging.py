@@ -73,28 +73,29 @@ def _is_sibling(tables: Tables, before: tuple[SpanRow, SegmentRow, NewTasks | No
     return parent == tasks.parent_column()[0]
 
 
-def release(tables: Tables, stamp: Stamp, token: bytes, now: int) -> bool:
-    """Put a claim back as it is; False when the token is void. A row of several lanes comes apart."""
-    loaded = tables.load(Ask(now, stamp, [token]))
+def release(tables: Tables, stamp: Stamp, tokens: Sequence[bytes], now: int) -> tuple[bytes, ...]:
+    """Put claims back as they are; the tokens that are void. A row of several lanes comes apart."""
+    loaded = tables.load(Ask(now, stamp, tokens))
     if (again := answered(loaded.session, stamp, "release")) is not None:
-        return again.done
+        return again.refused
     changes = Changes(stamp.process, stamp.n, now)
-    row = loaded.held.get(token)
-    lines = lines_of(loaded.limits, () if row is None else (row,))
-    if row is not None:
+    rows = [row for token in dict.fromkeys(tokens) if (row := loaded.held.get(token)) is not None]
+    lines = lines_of(loaded.limits, rows)
+    for row in rows:
         put_back(changes, loaded.runs[row.run], row)
         if row.lane is None and loaded.spans[row.span].laned:
             lanes = tables.lanes_of(row.first, row.last)
             pieces = apart(row.tasks, [lanes[task] for task in row.tasks])
-            changes.offered.remove(row)
+            changes.offered.pop()
             changes.dropped.append(row)
             changes.segments += (
                 replace(row, id=0, lane=lane, first=first, last=last, left=left) for lane, first, last, left in pieces
             )
-    changes.answer = Answer("release", row is not None)
+    void = tuple(token for token in tokens if token not in loaded.held)
+    changes.answer = Answer("release", refused=void)
     tables.write(changes)
     refill(tables, loaded.limits, lines, now)
-    return row is not None
+    return void
 
 
 def put_back(changes: Changes, run: StoredRun, row: SegmentRow) -> None:

@@ -153,9 +153,9 @@ class Worker:
         """`stage` under the next stamp."""
         return self.store.stage(self.stamp(), claim.token, tasks)
 
-    def release(self, claim: Claim) -> bool:
-        """`release` under the next stamp."""
-        return self.store.release(self.stamp(), claim.token)
+    def release(self, *claims: Claim) -> bool:
+        """`release` under the next stamp; whether all of them were held."""
+        return not self.store.release(self.stamp(), [claim.token for claim in claims])
 
     def reopen(self, run: int, tasks: Sequence[int], **rest: Any) -> Reopened:
         """`reopen` under the next stamp."""

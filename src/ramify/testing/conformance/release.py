@@ -1,4 +1,4 @@
-"""`release`: put back what was not finished: neither failure nor crash. False: the token was void."""
+"""`release`: put back what was not finished: neither failure nor crash. The answer are the tokens that were void."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def a_void_token_puts_nothing_back(house: House) -> None:
     worker, other = house.worker(), house.worker()
     claim = worker.take()
     with house.nothing_changes():
-        assert other.store.release(other.stamp(), new_token()) is False
+        assert other.store.release(other.stamp(), [unknown := new_token()]) == (unknown,)
         assert other.release(claim) is False
     worker.done(claim)
 
@@ -86,7 +86,7 @@ def sent_again_with_the_same_stamp_it_answers_the_same(house: House) -> None:
     other = house.worker()
     taken = other.take()
     with house.nothing_changes():
-        assert worker.store.release(worker.last, claim.token) is True
+        assert worker.store.release(worker.last, [claim.token]) == ()
     other.done(taken)
 
 
@@ -98,7 +98,7 @@ def an_older_stamp_puts_nothing_back(house: House) -> None:
     worker.n += 1
     worker.take(1)
     with house.nothing_changes(), refused(StaleStamp):
-        worker.store.release(Stamp(worker.process, worker.n - 1), claim.token)
+        worker.store.release(Stamp(worker.process, worker.n - 1), [claim.token])
 
 
 @case("release")
@@ -120,3 +120,31 @@ def one_of_several_claims_is_put_back_alone(house: House) -> None:
     assert house.offered() == list(one.tasks)
     worker.done(two)
     assert house.ended(two.tasks[0]) is Status.DONE
+
+
+@case("release")
+def several_claims_go_back_together(house: House) -> None:
+    """A void token among them changes nothing for the others, and one that is named twice goes back once."""
+    house.any_run(house.tasks(2), house.tasks(3), house.tasks(4))
+    worker, other = house.worker(), house.worker()
+    one, two, three = sorted(worker.claim(), key=lambda claim: claim.tasks[0])
+    worker.done(two)
+    tokens = [one.token, two.token, three.token, one.token]
+    assert worker.store.release(worker.stamp(), tokens) == (two.token,)
+    assert house.offered() == [*one.tasks, *three.tasks]
+    taken = other.claim()
+    with house.nothing_changes():
+        assert worker.store.release(worker.last, tokens) == (two.token,)
+        assert worker.store.release(worker.stamp(), tokens) == tuple(tokens)
+    for claim in taken:
+        other.done(claim)
+
+
+@case("release")
+def no_claim_at_all_is_put_back(house: House) -> None:
+    house.run(house.tasks())
+    worker = house.worker()
+    claim = worker.take()
+    with house.nothing_changes():
+        assert worker.store.release(worker.stamp(), []) == ()
+    worker.done(claim)
