@@ -46,6 +46,8 @@ class Rooms:
     def __init__(self, ask: Callable[[int], int | None]) -> None:
         self._ask = ask
         self._left: dict[int, int | None] = {}
+        #: Kinds, with their queue, of which enough was taken: their other rows need not be looked at.
+        self.enough: set[tuple[str, str]] = set()
 
     def of(self, run: int, limit: int) -> int:
         """How many tasks of a run may be taken when `limit` are wanted."""

@@ -48,7 +48,22 @@ def test_of_quick_tasks_so_many_are_taken_as_run_within_a_moment() -> None:
     made = core(threads=4)
     made.claimed(Claimed((claim(1, limited=True),)), 0.0)
     bring(made, 0.001, 0.0)
+    made.claim_policy.through = 1_000
     assert want(made, 0.0).few == {"work": int(GRANT_SECONDS * 4 / 0.001)}
+
+
+def test_of_quick_tasks_no_more_than_twice_as_many_are_taken_as_were_done_in_the_last_moment() -> None:
+    made = core(threads=4)
+    made.claimed(Claimed((claim(1, limited=True),)), 0.0)
+    bring(made, 0.001, 0.0)
+    assert want(made, 0.0).few == {"work": 4}
+    made.claim_policy.through = 30
+    assert want(made, 0.0).few == {"work": 60}
+    made.stirred()
+    assert want(made, 2 * GRANT_SECONDS).few == {"work": 30}
+    made.claim_policy.through = 70
+    made.stirred()
+    assert want(made, 2.5 * GRANT_SECONDS).few == {"work": 80}
 
 
 def test_of_long_tasks_no_more_are_taken_than_run_at_once() -> None:
@@ -79,7 +94,7 @@ def test_a_kind_that_is_no_longer_limited_is_asked_for_again() -> None:
     made = core(handler(), handler("other"), threads=4)
     made.claimed(Claimed((claim(4, limited=True), claim(1, first=300, kind="work", limited=False)), ready=9), 0.0)
     grants = made.claim_policy.grants
-    assert grants.enough(grants.few(["work", "other"])) == frozenset()
+    assert grants.enough(grants.few(["work", "other"], 0, 0.0)) == frozenset()
 
 
 def test_no_more_are_taken_than_a_limit_of_this_process_lets_run() -> None:

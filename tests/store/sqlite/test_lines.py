@@ -7,6 +7,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from msgspec import structs
 
 from ramify.model.claim import Want
 from ramify.model.segment import SegmentState
@@ -76,6 +77,37 @@ def test_a_claim_that_finds_nothing_looks_at_no_head_that_it_may_not_take(
             assert isinstance(db, apsw.Connection)
             db.set_progress_handler(step, 10)
         assert worker.ask(wanted(*runs)).claims == ()
+        db.set_progress_handler(None)
+        house.close()
+        assert steps
+        return steps
+
+    assert looked(MANY) <= 1.5 * looked(FEW)
+
+
+@pytest.mark.parametrize("by_run", [False, True], ids=["of-all-runs", "of-given-runs"])
+def test_once_enough_of_a_kind_was_taken_no_more_of_its_rows_are_read(tmp_path: Path, by_run: bool) -> None:
+    def looked(lanes: int) -> int:
+        """Count the steps of SQLite's machine, in tens, for a claim that may take few of many rows."""
+        house = House(
+            open=lambda clock: SqliteStore(tmp_path / f"{lanes}.db", clock=clock, durability="process"),
+            kill=lambda store: store.close(),
+        )
+        declare(house, "host", most=1, per_lane=True)
+        run = house.any_run(*of_lanes(house, *(f"{number}" for number in range(lanes))))
+        worker, steps = house.worker(), 0
+
+        def step() -> bool:
+            nonlocal steps
+            steps += 1
+            return False
+
+        wanted = structs.replace(want(500, runs=[run] if by_run else None), few={"walk": 2})
+        assert isinstance(worker.store, SqliteStore)
+        with worker.store._link.write() as db:
+            assert isinstance(db, apsw.Connection)
+            db.set_progress_handler(step, 10)
+        assert len(worker.ask(wanted).claims) == 2
         db.set_progress_handler(None)
         house.close()
         assert steps

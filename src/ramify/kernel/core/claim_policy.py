@@ -143,7 +143,7 @@ class ClaimPolicy:
         self._asked = self._turns_of[sides]
         held_back, lanes = self._held_back(now)
         kinds = frozenset(kind for kind, is_async in self._side_of.items() if is_async in sides) - held_back
-        few = self.grants.few(kinds)
+        few = self.grants.few(kinds, self.through, now)
         kinds -= self.grants.enough(few)
         if self.scarce:
             limit = max(1, limit // 4)

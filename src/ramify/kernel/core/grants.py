@@ -1,8 +1,9 @@
 """Grants: claimed tasks under limits of the store, each of which takes a place from its claim on, running or not.
 
-So few are taken in advance: as many of a kind as can run at once, or as run within a moment if those are more. A grant
-that stays unused goes back, and is not taken again while a limit of this process keeps it from starting. Part of the
-core: no threads, no clock.
+So few are taken in advance: as many of a kind as can run at once, or as run within a moment if those are more, and the
+process lately got through half as many in such a time: of small claims each costs more than its task. A grant that
+stays unused goes back, and is not taken again while a limit of this process keeps it from starting. Part of the core:
+no threads, no clock.
 
 Does not know the limits: the store counts places, and says of each claim whether it takes any. What may be taken of a
 kind is said of every kind, because another program may have limited it.
@@ -30,6 +31,9 @@ class Grants:
         self._in_lanes: set[str] = set()
         #: When claims are looked at for unused tasks; each that is still held then is looked at again.
         self._looks: deque[tuple[float, list[bytes]]] = deque()
+        #: How many tasks this process got through in a moment lately; when the present one began, and after how many.
+        self._pace = self._before = 0
+        self._since = 0.0
 
     def claimed(self, answer: Claimed, now: float) -> None:
         """A claim was answered."""
@@ -45,14 +49,18 @@ class Grants:
         if taken:
             self._looks.append((now + UNUSED, taken))
 
-    def few(self, kinds: Collection[str]) -> dict[str, int]:
-        """How many tasks of each kind may be taken if a limit covers it."""
+    def few(self, kinds: Collection[str], through: int, now: float) -> dict[str, int]:
+        """How many tasks of each kind may be taken if a limit covers it, by who is `through` with so many tasks."""
+        if (elapsed := now - self._since) >= GRANT_SECONDS:
+            self._pace = int((through - self._before) * GRANT_SECONDS / elapsed)
+            self._before, self._since = through, now
+        pace = max(self._pace, through - self._before)
         workers = {side: adapter.target for side, adapter in self._leases.adapters.items()}
         found = {kind: workers[self._side_of[kind]] for kind in kinds}
         held = self._leases.kinds
         for kind in found:
             if (window := self._leases.sizes.within(kind, GRANT_SECONDS, found[kind])) is not None:
-                found[kind] = max(found[kind], window)
+                found[kind] = max(found[kind], min(window, 2 * pace))
             if kind not in self._in_lanes and (most := self._leases.limits.most_held(kind, None)) is not None:
                 found[kind] = min(found[kind], most)
             if (inside := held[kind]) > 0:

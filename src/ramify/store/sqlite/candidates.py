@@ -96,6 +96,8 @@ class SqliteCandidates:
         """The ready rows of a kind and queue. When many of runs without room are in front, the others one by one."""
         skipped = 0
         for row in map(tuples.segment_row, self._db.execute(BY_KIND, (kind, queue))):
+            if (kind, queue) in rooms.enough:
+                return
             if rooms.of(row.run, 1):
                 yield row
             elif (skipped := skipped + 1) > SKIPPED:
@@ -109,7 +111,7 @@ class SqliteCandidates:
     def _of_run(self, run: int, kind: str, queue: str, rooms: Rooms) -> Iterator[SegmentRow]:
         """Its ready rows, as long as there is room."""
         found = map(tuples.segment_row, self._db.execute(BY_RUN, (run, kind, queue))) if rooms.of(run, 1) else ()
-        return takewhile(lambda row: rooms.of(run, 1) > 0, found)
+        return takewhile(lambda row: rooms.of(run, 1) > 0 and (kind, queue) not in rooms.enough, found)
 
     def _ready_runs(self) -> Iterator[int]:
         run: int | None = 0

@@ -361,6 +361,7 @@ class Claiming:
         if is_limited:
             limit = min(limit, self._few.get(row.kind, limit))
             if limit < 1:
+                self._rooms.enough.add((row.kind, row.queue))
                 return None
             limit = places.room(row, limit)
             if limit < 1:
