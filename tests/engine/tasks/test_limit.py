@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -70,6 +71,7 @@ HOST = Tasks().limit("host", max_running=1, per="lane")
         ({"max_running": 1.5}, "expected a whole number, 1 or more"),
         ({"max_rate": "often"}, 'give "10/s"'),
         ({"max_rate": (1, 1e-9)}, "expected a time of a microsecond or more"),
+        ({"max_rate": (1, timedelta.max)}, "and of a year at most"),
         ({"per": "lane"}, "expected max_running, max_rate or both"),
         ({"max_running": 1, "per": "host"}, 'Write per="lane"'),
         ({"limit": 5}, 'api = engine.limit("api", max_running=5)'),

@@ -21,6 +21,8 @@ GivenRate = str | tuple[int, Duration] | Rate
 Per = Literal["lane"]
 #: How the names of limits begin that are those of queues.
 QUEUE = "queue/"
+#: The longest time of a rate, in seconds: the opening of a place is a moment that a store can keep.
+LONGEST_PERIOD = 366 * 86_400
 
 
 class TaskLimit:
@@ -90,8 +92,8 @@ def _rate_of(call: str, given: Any) -> Rate | None:
         rate = given if isinstance(given, Rate) else Rate(given)
     except ValueError as error:
         _refuse(call, f"max_rate={given!r}", f"{error}.")
-    if round(rate.seconds * SECOND) < 1:
-        _refuse(call, f"max_rate={given!r}", "expected a time of a microsecond or more.")
+    if round(rate.seconds * SECOND) < 1 or rate.seconds > LONGEST_PERIOD:
+        _refuse(call, f"max_rate={given!r}", "expected a time of a microsecond or more, and of a year at most.")
     return rate
 
 
