@@ -66,9 +66,9 @@ class Bid:
             return self.granted is not None
 
     def is_news(self) -> bool:
-        """Read the lock, and return whether there is anything to ask for: it was granted, or it is not in line."""
-        self.state = self._ledger.read(self.name).state
-        return self.state.place(self.id) is None
+        """Read the lock, and return whether there is anything to ask for: it was granted, or may join the line."""
+        self.state = state = self._ledger.read(self.name).state
+        return state.holder(self.id) is not None or (state.place(self.id) is None and state.has_room())
 
     @property
     def place(self) -> int:

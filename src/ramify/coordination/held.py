@@ -7,7 +7,6 @@ not held: the parent holds it.
 
 from __future__ import annotations
 
-import asyncio
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -50,10 +49,8 @@ class Held:
 
     async def arelease(self) -> None:
         """Do `release` in a coroutine, without blocking the event loop."""
-        if self._begin_release():
-            step = self._locks.aside(lambda: self._locks.let_go(self._bid, self._doer))
-            if why := await asyncio.shield(asyncio.ensure_future(step)):
-                raise self._lost(why)
+        if self._begin_release() and (why := await self._locks.let_go_async(self._bid, self._doer)):
+            raise self._lost(why)
 
     def __enter__(self) -> Held:
         return self

@@ -9,17 +9,16 @@ A `Lock` keeps nothing of the store: it may be made at import, kept, and used by
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
-import threading
 from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from itertools import chain
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from ramify.coordination.held import Held
-from ramify.coordination.locks import Doer, Locks
+from ramify.coordination.locks import Doer, Locks, this_coroutine, this_thread
 from ramify.coordination.naming import Name, namer, plain_name
 from ramify.errors import ConfigError, LockTimeout
 from ramify.kernel.attempts.values import lifetime
@@ -37,8 +36,8 @@ class Lock:
     def __init__(self, locks: Locks, name: Name, wait: float, most: int, ttl: int | None) -> None:
         self._locks, self._name = locks, name
         self._wait, self._most, self._ttl = wait, most, ttl
-        #: What each thread or coroutine holds by a block of this value, the innermost last.
-        self._blocks: dict[Doer, list[Held]] = {}
+        #: What threads and coroutines hold by blocks of this value, the innermost last.
+        self._blocks: list[tuple[Doer, Held]] = []
 
     def try_acquire(self) -> Held | None:
         """Acquire the lock if it is free, without waiting; None if it is not. Use what it returns in a `with`."""
@@ -55,20 +54,20 @@ class Lock:
             return None
 
     def __enter__(self) -> Held:
-        return self._entered(threading.get_ident(), self._acquire(plain_name(self._name)))
+        return self._entered(this_thread(), self._acquire(plain_name(self._name)))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._left(threading.get_ident()).__exit__(kind, error, trace)
+        self._left(this_thread()).__exit__(kind, error, trace)
 
     async def __aenter__(self) -> Held:
-        return self._entered(asyncio.current_task(), await self._acquire_async(plain_name(self._name)))
+        return self._entered(this_coroutine(), await self._acquire_async(plain_name(self._name)))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._left(asyncio.current_task()).__aexit__(kind, error, trace)
+        await self._left(this_coroutine()).__aexit__(kind, error, trace)
 
     def __call__(self, fn: F) -> F:
         """Hold the lock while a function runs; `{customer}` in its name is the argument of that name."""
@@ -116,15 +115,22 @@ class Lock:
         return await self._locks.acquire_async(name, self._most, self._ttl, self._wait)
 
     def _entered(self, doer: Doer, held: Held) -> Held:
-        self._blocks.setdefault(doer, []).append(held)
+        self._blocks.append((doer, held))
         return held
 
     def _left(self, doer: Doer) -> Held:
-        blocks = self._blocks[doer]
-        held = blocks.pop()
-        if not blocks:
-            del self._blocks[doer]
-        return held
+        """Return what the block held that ends now. Mostly it began in this thread or coroutine; but others may close a
+        generator, and what nobody refers to any more ends by itself.
+        """
+        while True:
+            known = self._blocks[::-1]
+            mine = (block for block in known if block[0] == doer)
+            orphans = (block for block in known if block[0] is None or block[0]() is None)
+            block = next(chain(mine, orphans, known))
+            # Others may have ended it meanwhile.
+            with suppress(ValueError):
+                self._blocks.remove(block)
+                return block[1]
 
 
 def lock_of(locks: Locks, name: Name, wait: Duration | None, holders: int, ttl: Duration | None) -> Lock:

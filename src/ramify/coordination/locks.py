@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import Counter
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ramify.coordination.bid import Bid
 from ramify.coordination.held import Held
@@ -27,8 +27,9 @@ from ramify.kernel.tuning import DEAF, LONGEST_READ_PAUSE, LONGEST_RESEND, LONGE
 from ramify.store import forks
 
 T = TypeVar("T")
-#: A thread by its number, or a coroutine by its task.
-Doer = object
+#: A thread, or the task of a coroutine; None for a coroutine that outlived its loop. None that comes later is taken for
+#: one of them, and none is kept alive by what it holds.
+Doer = weakref.ref[threading.Thread] | weakref.ref[asyncio.Task[Any]] | None
 
 
 class Locks:
@@ -45,7 +46,8 @@ class Locks:
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._held: Counter[tuple[str, Doer]] = Counter()
+        #: What each thread or coroutine has acquired of a name, and has not released.
+        self._held: dict[tuple[str, Doer], list[Bid]] = {}
         self._ledger: Ledger | None = None
         self._steps: ThreadPoolExecutor | None = None
 
@@ -54,8 +56,9 @@ class Locks:
     def acquire(self, name: str, most: int, ttl: int | None, wait: float) -> Held:
         """Acquire a lock, waiting for so many seconds."""
         refuse_on_loop(name)
-        doer: Doer = threading.get_ident()
-        bid = self._bid(name, most, ttl, doer)
+        doer = this_thread()
+        self._refuse_reentry(name, most, doer, waits=wait > 0)
+        bid = self._bid(name, most, ttl)
         end = HERE.clock() + wait
         try:
             seen = self._host.store.wait(0, 0) if wait > 0 else 0
@@ -73,9 +76,9 @@ class Locks:
 
     async def acquire_async(self, name: str, most: int, ttl: int | None, wait: float) -> Held:
         """Acquire a lock in a coroutine."""
-        doer: Doer = asyncio.current_task()
-        await self.aside(lambda: self._host.guest)
-        bid = self._bid(name, most, ttl, doer)
+        doer = this_coroutine()
+        await self.aside(lambda: self._refuse_reentry(name, most, doer, waits=wait > 0))
+        bid = self._bid(name, most, ttl)
         end = HERE.clock() + wait
         try:
             while not await self.aside(lambda: bid.ask(waits=wait > 0)):
@@ -109,14 +112,23 @@ class Locks:
             while seen == before and (left := until - clock()) > 0:
                 seen = self._host.store.wait(min(left, longest), seen)
 
-    def _bid(self, name: str, most: int, ttl: int | None, doer: Doer) -> Bid:
+    def _refuse_reentry(self, name: str, most: int, doer: Doer, *, waits: bool) -> None:
+        """Refuse to let a thread or a coroutine wait for itself. A lock that it has lost, it does not hold."""
+        self._host.guest  # noqa: B018  a coroutine opens the store here, where that blocks no loop
+        held = [bid for bid in self._held.get((name, doer), ()) if not bid.why_not()]
         with self._lock:
-            if self._held[name, doer] >= most:
-                raise LockReentered(
-                    f"lock({name!r}): this {'coroutine' if isinstance(doer, asyncio.Task) else 'thread'} holds it "
-                    "already, and would wait for itself: locks are not re-entrant. Acquire it once, at the outermost "
-                    "place."
-                )
+            self._held.pop((name, doer), None)
+            if held:
+                self._held[name, doer] = held
+        if len(held) >= min((most, *(bid.most for bid in held if waits))):
+            who = "coroutine" if doer and isinstance(doer(), asyncio.Task) else "thread"
+            raise LockReentered(
+                f"lock({name!r}): this {who} holds it already, and would wait for itself: locks are not re-entrant. "
+                "Acquire it once, at the outermost place."
+            )
+
+    def _bid(self, name: str, most: int, ttl: int | None) -> Bid:
+        with self._lock:
             guest = self._host.guest
             if self._ledger is None or self._ledger.guest is not guest:
                 self._ledger = Ledger(guest, self._host.reserve_ids)
@@ -125,22 +137,29 @@ class Locks:
     def _taken(self, bid: Bid, doer: Doer) -> Held:
         held = Held(self, bid, doer)
         with self._lock:
-            self._held[bid.name, doer] += 1
+            self._held.setdefault((bid.name, doer), []).append(bid)
         return held
 
     # leaving
 
     def let_go(self, bid: Bid, doer: Doer) -> str:
         """Release what a bid holds; why it had been lost, or nothing."""
-        with self._lock:
-            self._held[bid.name, doer] -= 1
-            if not self._held[bid.name, doer]:
-                del self._held[bid.name, doer]
         try:
             return bid.leave()
         except BaseException:
             self._give_up(bid)
             raise
+        finally:
+            with self._lock:
+                left = [each for each in self._held.pop((bid.name, doer), ()) if each is not bid]
+                if left:
+                    self._held[bid.name, doer] = left
+
+    async def let_go_async(self, bid: Bid, doer: Doer) -> str:
+        """Do `let_go` in a coroutine. It happens also if the coroutine is cancelled, or its loop has ended."""
+        # Sent off before anything is awaited: a loop that ends cancels all of its tasks, also one that is shielded.
+        leaving = self._submit(lambda: self.let_go(bid, doer))
+        return await asyncio.shield(asyncio.wrap_future(leaving)) if runs_loop() else ""
 
     def _give_up(self, bid: Bid) -> None:
         """Let nothing of a bid be left, now or as soon as the store answers."""
@@ -160,7 +179,7 @@ class Locks:
     # the thread of coroutines
 
     async def aside(self, step: Callable[[], T]) -> T:
-        """Make a step in the thread of coroutines, to its end, also if nobody waits for it any more."""
+        """Make a step in the thread of coroutines, unless its turn comes when nobody waits for it any more."""
         return await asyncio.wrap_future(self._submit(step))
 
     def _submit(self, step: Callable[[], T]) -> Future[T]:
@@ -177,11 +196,29 @@ class Locks:
                 self._steps = None
 
 
-def refuse_on_loop(name: str) -> None:
-    """Refuse to block a thread in which an event loop runs."""
+def runs_loop() -> bool:
+    """Return whether an event loop runs in this thread: not where a coroutine is thrown away whose loop has ended."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
+        return False
+    return True
+
+
+def this_thread() -> Doer:
+    """The thread that runs."""
+    return weakref.ref(threading.current_thread())
+
+
+def this_coroutine() -> Doer:
+    """The coroutine that runs; None in one that is thrown away when its loop has ended."""
+    task = asyncio.current_task() if runs_loop() else None
+    return None if task is None else weakref.ref(task)
+
+
+def refuse_on_loop(name: str) -> None:
+    """Refuse to block a thread in which an event loop runs."""
+    if not runs_loop():
         return
     raise ConfigError(
         f"lock({name!r}): `with` and `try_acquire` would block the event loop. Write "

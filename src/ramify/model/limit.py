@@ -111,10 +111,16 @@ class StoredLimit(msgspec.Struct, frozen=True):
 
 
 class Opening(msgspec.Struct, frozen=True, array_like=True):
-    """The times of a place: when its next start would be on time, and until when it is closed."""
+    """The times of a place: when its `next` start would be on time by a pace, and until when it is `closed`."""
 
     next: int = 0
     closed: int = 0
+    count: int = 0
+    period: int = 0
+
+    def next_by(self, pace: Pace) -> int:
+        """When the next start would be on time: at once by another pace than that which was kept so far."""
+        return self.next if (self.count, self.period) == (pace.count, pace.period) else 0
 
 
 class Place(NamedTuple):
@@ -234,7 +240,7 @@ def admits(numbers: Numbers, running: int, opening: Opening, wanted: int, now: i
 
 def _on_time(pace: Pace, opening: Opening, now: int) -> int:
     """How many starts are on time by now: the next one may be as far ahead as those that may start at once."""
-    room = now + pace.ahead - max(now, opening.next)
+    room = now + pace.ahead - max(now, opening.next_by(pace))
     return 0 if room < 0 else room * pace.count // pace.period + 1
 
 
@@ -247,19 +253,19 @@ def opens_at(numbers: Numbers, opening: Opening, now: int) -> int | None:
     """When a place that is shut opens; None if it is open. Many starts a second are let in some at a time."""
     at = opening.closed if now < opening.closed else now
     if numbers.pace is not None and not _on_time(numbers.pace, opening, at):
-        at = max(at + numbers.pace.slack // 2, opening.next - numbers.pace.ahead)
+        at = max(at + numbers.pace.slack // 2, opening.next_by(numbers.pace) - numbers.pace.ahead)
     return at if at > now else None
 
 
 def started(pace: Pace, opening: Opening, many: int, now: int) -> Opening:
     """The opening of a place after so many starts."""
-    begin = max(now, opening.next)
-    return Opening(begin + -(-many * pace.period // pace.count), opening.closed)
+    begin = max(now, opening.next_by(pace))
+    return Opening(begin + -(-many * pace.period // pace.count), opening.closed, pace.count, pace.period)
 
 
 def closed_until(opening: Opening, until: int) -> Opening:
     """The opening of a place that is closed; the later one of two holds."""
-    return Opening(opening.next, max(opening.closed, until))
+    return msgspec.structs.replace(opening, closed=max(opening.closed, until))
 
 
 # declarations

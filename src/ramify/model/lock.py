@@ -115,6 +115,10 @@ class LockState(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return whether an acquisition that waits is the next to be granted, and nothing keeps it from that."""
         return self.place(id) == 0 and _has_place(self.holders, self.waiters[0])
 
+    def has_room(self) -> bool:
+        """Return whether one more may wait in its queue."""
+        return len(self.waiters) < MOST_WAITERS and len(encode(self)) <= ROOM
+
     def has_fences(self) -> bool:
         """Return whether there are fences for all who ask now, and one more."""
         return self.fence + len(self.waiters) + 1 < self.end
@@ -133,7 +137,7 @@ class LockState(msgspec.Struct, frozen=True, omit_defaults=True):
         """Add one to the end of the queue, unless it is there already or there is no room."""
         if self.holder(new.id) is not None or self.place(new.id) is not None:
             return self
-        if len(self.waiters) >= MOST_WAITERS or len(encode(self)) > ROOM:
+        if not self.has_room():
             return self
         return replace(self, waiters=(*self.waiters, new))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -73,6 +74,7 @@ HOST = Tasks().limit("host", max_running=1, per="lane")
         ({"max_rate": (1, float("nan"))}, "expected a finite time above 0"),
         ({"max_rate": float("nan")}, "expected a number of starts in a time"),
         ({"max_rate": (1, 1e-9)}, "expected a time of a microsecond or more"),
+        ({"max_rate": (1, timedelta.max)}, "and of a year at most"),
         ({"per": "lane"}, "expected max_running, max_rate or both"),
         ({"max_running": 1, "per": "host"}, 'Write per="lane"'),
         ({"limit": 5}, 'api = engine.limit("api", max_running=5)'),

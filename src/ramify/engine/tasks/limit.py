@@ -21,6 +21,8 @@ GivenRate = str | tuple[int, Duration] | Rate
 Per = Literal["lane"]
 #: How the names of limits begin that are those of queues.
 QUEUE = "queue/"
+#: The longest time of a rate, in seconds: the opening of a place is a moment that a store can keep.
+LONGEST_PERIOD = 366 * 86_400
 
 
 class TaskLimit:
@@ -90,8 +92,9 @@ def _rate_of(call: str, given: Any) -> Rate | None:
         rate = given if isinstance(given, Rate) else Rate(given)
     except ValueError as error:
         _refuse(call, f"max_rate={given!r}", f"{error}.".removeprefix(f"Rate({given!r}): "))
-    if round(rate.seconds * SECOND) < 1:
-        _refuse(call, f"max_rate={given!r}", 'expected a time of a microsecond or more. Write "100/s".')
+    if round(rate.seconds * SECOND) < 1 or rate.seconds > LONGEST_PERIOD:
+        why = 'expected a time of a microsecond or more, and of a year at most. Write "100/s".'
+        _refuse(call, f"max_rate={given!r}", why)
     return rate
 
 

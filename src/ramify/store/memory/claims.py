@@ -60,7 +60,7 @@ def _take(tables: MemoryTables, process: int, want: Want, turn: int, now: int) -
     taken, turn = _by_turns(taking, rows, want.limit, turn)
     by_rank = taking.by_rank(rows, want.limit - sum(row.count for row in taken))
     if not taken and not by_rank:
-        by_rank = taking.behind_others(want.limit)
+        by_rank = taking.behind_others(want.limit, holds_some=bool(held))
     if not taken and by_rank:
         # It was alone, so this was its turn: who comes now is next.
         turn = by_rank[0].run
@@ -129,32 +129,32 @@ class Taking:
                 behind = self._behind()
         return taken
 
-    def behind_others(self, limit: int) -> list[MemorySegment]:
-        """Claim rows behind heads that this claim may not take, each of which stays the head."""
+    def behind_others(self, limit: int, *, holds_some: bool) -> list[MemorySegment]:
+        """Claim rows behind heads that this claim may not take, each of which stays the head. A suspect is alone."""
         taken: list[MemorySegment] = []
         tables, in_order = self._tables, attrgetter("rank", "id")
         heads = [row for row in tables.segments.values() if row.state is SegmentState.READY and row.line is not None]
         for head in sorted(heads, key=in_order) if limit > 0 else ():
             is_due = head.due is None or head.due <= self._now
-            if head.span.kind not in self._want.kinds or not is_due or head.deaths.apart or self._fits(head):
+            if head.span.kind not in self._want.kinds or not is_due or self._fits(head):
                 continue
             group = lines.group_of(head)
             behind = [r for r in tables.segments.values() if r.state is SegmentState.LIMITED]
             for row in sorted((r for r in behind if lines.group_of(r) == group), key=in_order):
                 row.state = SegmentState.READY
-                if not self._fits(row) or row.deaths.apart:
+                if not self._fits(row) or (row.deaths.apart and (holds_some or taken)):
                     row.state = SegmentState.LIMITED
                     continue
                 if not lines.has_room(tables, row, self._now):
                     row.state = SegmentState.LIMITED
                     break
                 row.line = None
-                for piece in self.heads(row, limit):
+                for piece in islice(self.heads(row, limit), 1 if row.deaths.apart else None):
                     taken.append(piece)
                     limit -= piece.count
                 if row.state is SegmentState.READY:
                     row.state, row.line = SegmentState.LIMITED, group[0]
-                if limit < 1:
+                if limit < 1 or (row.deaths.apart and taken):
                     return taken
         return taken
 

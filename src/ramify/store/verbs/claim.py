@@ -270,14 +270,16 @@ class Claiming:
         return pieces
 
     def _behind_others(self, limit: int, taken: list[SegmentRow]) -> None:
-        """Take rows behind heads that this claim may not take, each of which stays the head."""
+        """Take rows behind heads that this claim may not take, each of which stays the head. A suspect is alone."""
         for row in self._passed_over():
+            if row.is_apart and taken:
+                continue
             line = row.line
             row.state, row.line = SegmentState.READY, None
-            limit = self._take(row, limit, taken)
+            limit = self._take(row, limit, taken, most=1 if row.is_apart else None)
             if row.state is SegmentState.READY:
                 row.state, row.line = SegmentState.LIMITED, line
-            if limit < 1:
+            if limit < 1 or (row.is_apart and taken):
                 return
 
     def _passed_over(self) -> Iterator[SegmentRow]:
@@ -286,13 +288,14 @@ class Claiming:
             return
         runs = self._runs_behind()
         for head in self._tables.heads_of(self._want, runs, self._changes.now):
-            if fits(head, self._want, self._rooms) or head.is_apart or head.id in self._touched or head.line is None:
+            if fits(head, self._want, self._rooms) or head.id in self._touched or head.line is None:
                 continue
             if limit_of_line(head.line)[1] in self._want.busy_lanes:
                 # All that waits there is of that lane.
                 continue
             for row in self._tables.in_line(head.line, head.kind, head.queue, runs):
-                if fits(row, self._want, self._rooms) and not row.is_apart and not self._places.has_moved(row):
+                may_take = fits(row, self._want, self._rooms) and not (row.is_apart and self._found.held)
+                if may_take and not self._places.has_moved(row):
                     if not self._places.has_room(row):
                         break
                     yield row

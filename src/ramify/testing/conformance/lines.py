@@ -6,6 +6,7 @@ The cases are the shortest traces by which shortcuts of the protocol model lose 
 from __future__ import annotations
 
 from ramify.model.commit import Later, Part
+from ramify.model.death import Death
 from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.limit import Pace, line_of
@@ -24,6 +25,14 @@ def throttle(house: House, worker: Worker, seconds: int) -> None:
     claim = worker.take(1)
     later = Later(claim.tasks, house.store.now() + seconds * SECOND, closes="limit")
     worker.commit(Part(claim.token, claim.tasks, Status.DEFERRED, later=[later]))
+
+
+def suspect(house: House, run: int, task: int) -> None:
+    """Let a process die over a task, until it must run apart."""
+    while not house.row_of(task).deaths.apart:
+        victim = house.worker()
+        assert tasks_of(victim.ask(want(1, runs={run})).claims) == [task]
+        house.kill(victim, Death({task: 5}, evidence=True))
 
 
 @case("claim")
@@ -190,6 +199,46 @@ def a_row_of_a_run_that_nobody_works_for_keeps_no_others_waiting(house: House) -
     assert house.row_of(left.first).state is READY
     assert tasks_of(new.ask(want(runs={run})).claims) == [second.first]
     assert tasks_of(old.ask(want(runs={deserted})).claims) == []
+
+
+@case("claim")
+def a_suspect_of_a_run_that_nobody_works_for_keeps_no_others_waiting(house: House) -> None:
+    declare(house, most=1)
+    left, first, second = house.tasks(1), house.tasks(1), house.tasks(1)
+    deserted = house.any_run(left)
+    house.clock.advance(1)
+    run = house.any_run(first, second)
+    suspect(house, deserted, left.first)
+    old, new = house.worker(), house.worker()
+    held = only(new.ask(want(1, runs={run})).claims)
+    assert old.ask(want(runs={deserted})).claims == new.ask(want(runs={run})).claims == ()
+    new.done(held)
+    assert house.row_of(left.first).state is READY
+    assert tasks_of(new.ask(want(runs={run})).claims) == [second.first]
+
+
+@case("claim")
+def a_suspect_behind_a_row_of_a_run_that_nobody_works_for_is_given_alone(house: House) -> None:
+    declare(house, most=3)
+    left, guilty, fresh = house.tasks(1), house.tasks(1), house.tasks(1)
+    deserted = house.any_run(left)
+    house.clock.advance(1)
+    run = house.any_run(guilty)
+    suspect(house, run, guilty.first)
+    house.clock.advance(1)
+    house.add(run, fresh)
+    other = house.any_run(*[house.tasks(1) for _ in range(4)])
+    busy, old, new, last = (house.worker() for _ in range(4))
+    claims = busy.ask(want(runs={other})).claims
+    assert len(claims) == 3
+    assert old.ask(want(runs={deserted})).claims == new.ask(want(runs={run})).claims == ()
+    assert last.ask(want(runs={run})).claims == ()
+    busy.done(claims[0])
+    busy.done(claims[1])
+    assert house.row_of(left.first).state is READY
+    assert tasks_of(new.ask(want(runs={run})).claims) == [guilty.first], "by who holds nothing, and nothing with it"
+    assert tasks_of(new.ask(want(runs={run})).claims) == []
+    assert tasks_of(last.ask(want(runs={run})).claims) == [fresh.first]
 
 
 @case("claim")

@@ -64,6 +64,37 @@ def starts_keep_to_a_rate(house: House) -> None:
     assert started == [0, 5, 10, 15, 20, 25]
 
 
+@case("swap")
+def a_rate_that_is_changed_holds_at_once(house: House) -> None:
+    declare(house, pace=Pace(1, 86_400 * SECOND))
+    house.any_run(*[house.tasks(1) for _ in range(6)])
+    worker = house.worker()
+    worker.take()
+    assert worker.claim() == ()
+    declare(house, pace=Pace(1, 10 * SECOND))
+    worker.take()
+    assert worker.claim() == ()
+    declare(house, pace=Pace(1, 10 * SECOND, 1))
+    worker.take()
+    assert worker.claim() == (), "the same pace with a burst knows what was started"
+    house.clock.advance(10)
+    worker.take()
+
+
+@case("swap")
+def a_place_that_is_closed_stays_closed_when_its_rate_is_changed(house: House) -> None:
+    declare(house, pace=Pace(1, SECOND))
+    house.any_run(*[house.tasks(1) for _ in range(3)])
+    worker = house.worker()
+    claim = worker.take()
+    later = Later(claim.tasks, house.store.now() + 60 * SECOND, closes="limit")
+    worker.commit(Part(claim.token, claim.tasks, Status.DEFERRED, later=[later]))
+    declare(house, pace=Pace(100, SECOND))
+    assert worker.claim() == ()
+    house.clock.advance(61)
+    assert worker.claim() != ()
+
+
 @case("claim")
 def a_burst_may_start_at_once_after_a_pause(house: House) -> None:
     declare(house, pace=Pace(1, 10 * SECOND, 3))
