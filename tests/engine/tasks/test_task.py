@@ -164,7 +164,7 @@ BAD_OPTIONS = [
     ("rate", "10", '"10/s"'),
     ("rate", "10/x", '"10/s"'),
     ("rate", (0, 1), "1 or more"),
-    ("rate", (1, 0), "more than 0"),
+    ("rate", (1, 0), "above 0"),
     ("rate", 50, '"10/s"'),
     ("max_children", -1, "0 or more"),
     ("max_crashes", 0, "1 or more"),
