@@ -44,7 +44,7 @@ KNOWN = {
     )
 }
 #: What the contract promises beside its verbs; `resume` is proven with `pause`.
-BESIDES = {"keys", "joins", "tail", "context"}
+BESIDES = {"keys", "joins", "behind", "tail", "context"}
 
 
 @pytest.mark.parametrize("store", HOUSES)
