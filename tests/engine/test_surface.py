@@ -51,7 +51,7 @@ def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
     engine = Engine("memory:")
     assert seen(Tasks()) == {"around", "cron", "dag", "include", "limit", "pipeline", "resource", "schedule", "task"}
     looks, works = {"find", "health", "listen", "runs"}, {"close", "lock", "run", "start", "values", "working"}
-    jobs = {"aenqueue", "aenqueue_many", "enqueue", "enqueue_many", "job", "job_states", "jobs", "queue"}
+    jobs = {"aenqueue", "aenqueue_many", "enqueue", "enqueue_many", "job", "job_for", "job_states", "jobs", "queue"}
     assert seen(engine) == seen(Engine) == seen(Tasks) | looks | works | jobs
 
 

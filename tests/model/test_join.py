@@ -12,13 +12,15 @@ from ramify.model.join import Ends, Rule, nearest, part_sizes
 #: Ends, and the rules that let the task run.
 CELLS = [
     (Ends(), {Rule.ALL_DONE, Rule.NONE_FAILED, Rule.ALWAYS}),
-    (Ends(done=2), {Rule.NONE_HALTED, Rule.ALL_DONE, Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS}),
+    (Ends(done=2), {Rule.NONE_HALTED, Rule.ALL_DONE, Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS, Rule.BEHIND}),
     (Ends(done=1, failed=1), {Rule.ANY_DONE, Rule.ANY_FAILED, Rule.ALWAYS}),
     (Ends(failed=2), {Rule.ANY_FAILED, Rule.ALWAYS}),
     (Ends(done=1, skipped=1), {Rule.NONE_HALTED, Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS}),
     (Ends(skipped=2), {Rule.NONE_FAILED, Rule.ALWAYS}),
     (Ends(done=1, cancelled=1), {Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS}),
     (Ends(cancelled=1, failed=1), {Rule.ANY_FAILED, Rule.ALWAYS}),
+    (Ends(done=2, failed=1), {Rule.ANY_DONE, Rule.ANY_FAILED, Rule.ALWAYS, Rule.BEHIND}),
+    (Ends(done=1, failed=2), {Rule.ANY_DONE, Rule.ANY_FAILED, Rule.ALWAYS}),
 ]
 
 
@@ -27,9 +29,17 @@ def test_the_rule_says_whether_the_task_runs(ends: Ends, allowed: set[Rule]) -> 
     assert {rule for rule in Rule if rule.allows(ends)} == allowed
 
 
-@pytest.mark.parametrize("rule", [rule for rule in Rule if rule is not Rule.ALWAYS])
+@pytest.mark.parametrize("rule", [rule for rule in Rule if rule not in (Rule.ALWAYS, Rule.BEHIND)])
 def test_a_task_that_does_not_run_is_told_why(rule: Rule) -> None:
     assert "of the 3 tasks it waits for" in rule.refusal(Ends(done=1, failed=1, skipped=1))
+
+
+@pytest.mark.parametrize("before", [Ends(done=1), Ends(failed=1), Ends(skipped=1), Ends(cancelled=1)])
+def test_a_task_behind_another_is_told_how_that_one_ended(before: Ends) -> None:
+    assert Rule.BEHIND.refusal(Ends(failed=2) + before) == "the job it waited for failed"
+    for ahead in (Ends(cancelled=2), Ends(skipped=2)):
+        assert Rule.BEHIND.refusal(ahead + before) == "the job it waited for was cancelled"
+    assert Rule.BEHIND.allows(Ends(done=2) + before)
 
 
 def test_the_worst_end_is_told_by_its_harm() -> None:

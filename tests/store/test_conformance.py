@@ -40,7 +40,7 @@ CASES = conformance.cases()
 #: Cases that a store fails, by its name, and why. Each of them must fail: one that is kept after all leaves the list.
 KNOWN: dict[tuple[str, str], str] = {}
 #: What the contract promises beside its verbs; `resume` is proven with `pause`.
-BESIDES = {"keys", "joins", "tail", "context"}
+BESIDES = {"keys", "joins", "behind", "tail", "context"}
 
 
 @pytest.mark.parametrize("store", HOUSES)

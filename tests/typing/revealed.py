@@ -10,6 +10,7 @@ from ramify import (
     CurrentValues,
     DagPlan,
     Engine,
+    Job,
     Node,
     Resource,
     ResultRow,
@@ -174,6 +175,14 @@ assert_type(current().values("quota", int).get("acme"), int | None)
 assert_type(current().values("quota", int).get("acme", 0), int)
 assert_type(current().values("quota", int).update("acme", lambda used: used + 1, ttl=60), int)
 
+assert_type(engine.job_for(plain, "x"), Job[int] | None)
+assert_type(engine.job_for(fetch, "x"), Job[bytes] | None)
+assert_type(engine.enqueue(grow.of("x"), after=engine.job_for(plain, "x")), Job[int])
+assert_type(engine.enqueue_many([plain.of("x")], after=engine.job(7)), list[Job[int]])
+assert_type(
+    engine.enqueue_many([plain.of("x")], then=fetch.of("x"), after=None),
+    tuple[list[Job[int]], Job[bytes]],
+)
 assert_type(engine.find("f"), Run[Any] | None)
 assert_type(list(engine.runs()), list[Run[Any]])
 

@@ -45,6 +45,8 @@ engine.run(grow.of("x"), order="sideways")  # wrong
 text: str = sum(engine.run(grow.of("x")).results())  # wrong
 engine.values("quota", int).set("acme", "5")  # wrong
 engine.values("quota", int).update("acme", str)  # wrong
+engine.enqueue(plain.of("x", 1), after=plain.of("x", 1))  # wrong
+engine.job_for(plain.of("x", 1), "x")  # wrong
 
 @engine.task(retry=3)  # wrong
 def other(path: str) -> None: ...

@@ -13,13 +13,13 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any, Literal, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
 from ramify.coordination.lock import Lock, lock_of
+from ramify.engine.jobs.behind import job_for
 from ramify.engine.jobs.job import Job
 from ramify.engine.jobs.queue import Queue
 from ramify.engine.jobs.queue_limit import OnFull
@@ -28,9 +28,9 @@ from ramify.engine.processes.working import Working
 from ramify.engine.runs.busy import Busy
 from ramify.engine.runs.doing import Doing
 from ramify.engine.runs.lacking import failure_of
-from ramify.engine.runs.launched_runs import IN_ORDER
 from ramify.engine.runs.leading import Leading, followed
 from ramify.engine.runs.run import Run
+from ramify.engine.runs.starting import begin_run, showing
 from ramify.engine.runtime import Runtime
 from ramify.engine.tasks.limit import QUEUE, limit_of
 from ramify.engine.tasks.task import Task, kind_name
@@ -60,7 +60,7 @@ from ramify.model.run import RunState
 from ramify.model.task import MAX_ID, check_name
 from ramify.shapes.bounds import Bounds
 from ramify.shapes.plan import Plan
-from ramify.shapes.start import Begun, How, StartRequest, begin
+from ramify.shapes.start import How, StartRequest
 from ramify.shapes.table import plan_of
 from ramify.store.open import Durability
 
@@ -173,7 +173,7 @@ class Engine(Tasks):
         bounds = Bounds(max_running, max_tasks, deadline)
         with _busy.beginning(self._runtime.identity):
             ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=True)
-            begun = self._begin(ask)
+            begun = begin_run(self._runtime, ask)
             _busy.add(self._runtime.identity, [begun.run.id])
         try:
             run: Run[R] = Run(self._runtime, begun.run.id, begun.how, begun.roots)
@@ -182,7 +182,7 @@ class Engine(Tasks):
                 self._runtime.on_begun(run)
             ended = None
             if begun.how is not How.FINISHED:
-                with self._showing(run, progress, in_place=threads != 0):
+                with showing(self._runtime, run.id, progress, in_place=threads != 0):
                     ended = doing.work_on(begun.run)
             if ask.plan.launches:
                 doing.work_on_launched(run.id)
@@ -213,7 +213,7 @@ class Engine(Tasks):
         check_not_importing("start")
         bounds = Bounds(max_running, max_tasks, deadline)
         ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=False)
-        begun = self._begin(ask)
+        begun = begin_run(self._runtime, ask)
         return Run(self._runtime, begun.run.id, begun.how, begun.roots)
 
     def find(self, name: str | int) -> Run[Any] | None:
@@ -233,57 +233,83 @@ class Engine(Tasks):
 
     # jobs
 
-    def enqueue(self, call: Call[R], *, again: bool = False) -> Job[R]:
+    def enqueue(self, call: Call[R], *, again: bool = False, after: Job[Any] | None = None) -> Job[R]:
         """Add a job to the queue of its task. When this returns, the job is in the store.
 
         A call with `.unique(key)`, or `.unique()` for its arguments, returns the job that has the key if that one is
         queued, running or recently done. `again=True` replaces a job that is done, never one that has not ended.
+
+        With `after`, it starts once that job is done, and is cancelled if that job ends otherwise. Jobs after the same
+        one start one by one, in the order in which they were added, however the one before has ended.
         """
         check_not_importing("enqueue")
-        (job,) = self._runtime.enqueuing.enqueue([call], again=again)
+        (job,) = self._runtime.enqueuing.enqueue([call], again=again, behind=after)
         return job
 
     @overload
-    def enqueue_many(self, calls: Iterable[Call[R]], *, again: bool = False) -> list[Job[R]]: ...
+    def enqueue_many(
+        self, calls: Iterable[Call[R]], *, again: bool = False, after: Job[Any] | None = None
+    ) -> list[Job[R]]: ...
     @overload
     def enqueue_many(
-        self, calls: Iterable[Call[R]], *, again: bool = False, then: Call[S]
+        self, calls: Iterable[Call[R]], *, again: bool = False, then: Call[S], after: Job[Any] | None = None
     ) -> tuple[list[Job[R]], Job[S]]: ...
-    def enqueue_many(self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None) -> Any:
-        """Add many jobs in one transaction.
+    def enqueue_many(
+        self,
+        calls: Iterable[Call[Any]],
+        *,
+        again: bool = False,
+        then: Call[Any] | None = None,
+        after: Job[Any] | None = None,
+    ) -> Any:
+        """Add many jobs in one transaction; `after` another job, one by one in the order of the list.
 
         With `then`, also add a job that starts when all of them are done. It takes a `Stream` of their results, or the
         result of one call, as the argument it was made without: `parts, total = engine.enqueue_many(calls,
         then=add_up.of())`.
         """
         check_not_importing("enqueue_many")
-        jobs = self._runtime.enqueuing.enqueue(calls, again=again, then=then)
+        jobs = self._runtime.enqueuing.enqueue(calls, again=again, then=then, behind=after)
         return jobs if then is None else (jobs[:-1], jobs[-1])
 
-    async def aenqueue(self, call: Call[R], *, again: bool = False) -> Job[R]:
+    async def aenqueue(self, call: Call[R], *, again: bool = False, after: Job[Any] | None = None) -> Job[R]:
         """Do `enqueue` in a coroutine, without blocking the event loop."""
         check_not_importing("aenqueue")
-        (job,) = await self._runtime.enqueuing.aenqueue([call], again=again)
+        (job,) = await self._runtime.enqueuing.aenqueue([call], again=again, behind=after)
         return job
 
     @overload
-    async def aenqueue_many(self, calls: Iterable[Call[R]], *, again: bool = False) -> list[Job[R]]: ...
+    async def aenqueue_many(
+        self, calls: Iterable[Call[R]], *, again: bool = False, after: Job[Any] | None = None
+    ) -> list[Job[R]]: ...
     @overload
     async def aenqueue_many(
-        self, calls: Iterable[Call[R]], *, again: bool = False, then: Call[S]
+        self, calls: Iterable[Call[R]], *, again: bool = False, then: Call[S], after: Job[Any] | None = None
     ) -> tuple[list[Job[R]], Job[S]]: ...
     async def aenqueue_many(
-        self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None
+        self,
+        calls: Iterable[Call[Any]],
+        *,
+        again: bool = False,
+        then: Call[Any] | None = None,
+        after: Job[Any] | None = None,
     ) -> Any:
         """Do `enqueue_many` in a coroutine, without blocking the event loop."""
         check_not_importing("aenqueue_many")
-        jobs = await self._runtime.enqueuing.aenqueue(calls, again=again, then=then)
+        jobs = await self._runtime.enqueuing.aenqueue(calls, again=again, then=then, behind=after)
         return jobs if then is None else (jobs[:-1], jobs[-1])
 
     def job(self, id: int) -> Job[Any]:
         """Return the handle of the job with this id; its state is `not_found` if there is none."""
         check_task("job({})", id)
         return Job(self._runtime, id)
+
+    def job_for(self, create: Task[..., R, Any], key: str) -> Job[R] | None:
+        """Return the unfinished job of a task that holds this `.unique(key)`; None if there is none.
+
+        For `enqueue(update.of(id), after=engine.job_for(create, id))`.
+        """
+        return job_for(self._runtime, create, key)
 
     def jobs(
         self,
@@ -412,18 +438,3 @@ class Engine(Tasks):
         leader = None if follows is None else followed(self._runtime.store.reads, follows)
         headers = self._runtime.headers_here()
         return StartRequest(shape, plan, order=chosen, follows=leader, older=older, busy=busy, headers=headers, **asked)
-
-    def _begin(self, ask: StartRequest) -> Begun:
-        store = self._runtime.store
-        begun = begin(store, ask, lambda many: self._runtime.reserve_ids(many, younger=IN_ORDER))
-        about = store.describe()
-        self._runtime.say(f"{begun.said} [{about.name} {about.location}: keeps {about.keeps}; lacks {about.lacks}]")
-        return begun
-
-    def _showing(self, run: Run[Any], progress: bool, *, in_place: bool) -> AbstractContextManager[object]:
-        if not progress:
-            return nullcontext()
-        from ramify.inspect.progress import beside
-
-        # A debugger needs the terminal for itself when everything runs in this thread.
-        return beside(self._runtime.store, run.id, self._runtime.say, in_place=in_place)

@@ -67,6 +67,7 @@ _WHEN = {
     Rule.ANY_FAILED: "failed",
     Rule.ALWAYS: "always",
     Rule.NONE_HALTED: "none-halted",
+    Rule.BEHIND: "behind",
 }
 
 

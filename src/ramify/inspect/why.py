@@ -24,7 +24,7 @@ from ramify.inspect.words import plural
 from ramify.model import decision
 from ramify.model.event import Status, fold
 from ramify.model.gate import GATE
-from ramify.model.join import Join
+from ramify.model.join import AHEAD, BEFORE, Join, Rule
 from ramify.model.policy import PARKED, SECOND
 from ramify.model.process import Process
 from ramify.model.run import Order, RunState, StoredRun
@@ -145,12 +145,22 @@ def _waiting(reads: Reads, task: int, run: StoredRun) -> Why:
     join = _join_of(reads, run.id, task)
     if join is None:
         return Why(task, Cause.JOIN, "it waits for a join that was not found; ask again")
+    if join.rule is Rule.BEHIND:
+        return Why(task, Cause.JOIN, _behind(reads, task))
     return Why(
         task,
         Cause.JOIN,
         f"it waits for {plural(join.needs, 'task')} to end, and {join.arrived:,} of them have"
         + (f" ({join.broken:,} not as done)" if join.broken else ""),
     )
+
+
+def _behind(reads: Reads, task: int) -> str:
+    members = dict(reads.members(task).rows)
+    ahead, before = members[AHEAD[0]], members[BEFORE]
+    if before == ahead or reads.history(ahead).ended is None:
+        return f"it starts after job {ahead}, once that one is done"
+    return f"it is behind job {ahead}, and waits for job {before} to end, which came before it"
 
 
 def _join_of(reads: Reads, run: int, task: int) -> Join | None:

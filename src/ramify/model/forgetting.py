@@ -8,7 +8,7 @@ Of a run that goes on, such as a queue, single tasks are forgotten by their ids.
 what failed or was cancelled, by which a run with an end will be judged; a task whose key is still its own; one inside a
 row that is still worked on. And nothing goes before what may still ask for it: a parent with its children or after
 them, because marks are looked for along parents; a continuation and its members only together, because it may be tried
-again with their results.
+again with their results. A task behind another one takes nothing from it, so each of the two goes by itself.
 
 Does not remove anything: stores do.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from ramify.errors import BadPayload, RunForgotten, RunNeeded
 from ramify.model.deciding import AfterDecision, decide
 from ramify.model.decision import UNSAID, Said, What, in_words
 from ramify.model.event import Status
+from ramify.model.join import Rule
 from ramify.model.policy import SECOND
 from ramify.model.run import RunState, StoredRun
 
@@ -174,6 +175,19 @@ def settled(removal: Removal, kind: str, ended: Iterable[tuple[int, Status, int]
         for task, status, at in ended
         if at < latest and (asked is None or at < (asked.of(kind, status) if isinstance(asked, Cutoffs) else asked))
     }
+
+
+def tied(run: int, pairs: Iterable[tuple[int, int]], joins: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield which tasks of a run must not go before which others, by who waits for whom: members and their joins.
+
+    `joins` are the run and the rule of each that there is.
+    """
+    for task, join in pairs:
+        its, rule = joins.get(join, (NEVER, Rule.ALL_DONE))
+        if rule != Rule.BEHIND:
+            reader = join if its == run else NEVER
+            yield task, reader
+            yield reader, task
 
 
 def chosen(

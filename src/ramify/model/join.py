@@ -7,11 +7,18 @@ is set back by `reopen` it becomes a new instance.
 
 Members join in two ways: a group of new tasks names the join and its first slot; or a waiter makes the end of any task,
 new or old, an arrival.
+
+A task may wait *behind* another one, in order with all who do. Its join has three slots: two for the task it is behind,
+and one for whoever came before it, which is that task itself for the first. So the rule `BEHIND`, more done than not,
+says of the one alone whether it ended well, and how the one before ended decides nothing. The store keeps the last of
+those behind a task in a row of its own, and names it in the transaction that adds the next: their order is that of
+commits, and among those of one addition that of its columns. One that is ended while it still waits leaves the line:
+whoever is next waits for the one before it from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
 from typing import assert_never
 
@@ -23,6 +30,8 @@ from ramify.model.event import Status
 PART_SLOTS = 8192
 #: A join with so many slots has its bits in its own row, as integers; a larger one in parts of `PART_SLOTS`.
 SMALL = 62
+#: The slots of a task behind another one: those of that one, and that of who came before it.
+AHEAD, BEFORE = (0, 1), 2
 #: The most bytes of results that the claims of one verb bring along.
 MOST_BROUGHT = 4 * 1024 * 1024
 
@@ -80,6 +89,7 @@ class Rule(IntEnum):
     ANY_FAILED = 3
     ALWAYS = 4
     NONE_HALTED = 5  #: any done; others may have been skipped, but not because of a failure before them
+    BEHIND = 6  #: more done than not: of the three slots, two are those of the task that it is behind
 
     def allows(self, ends: Ends) -> bool:
         """Return whether the task runs when its members ended like this."""
@@ -96,6 +106,8 @@ class Rule(IntEnum):
                 return True
             case Rule.NONE_HALTED:
                 return ends.done > 0 and not ends.halted
+            case Rule.BEHIND:
+                return ends.done > ends.broken
             case _:
                 assert_never(self)
 
@@ -107,6 +119,8 @@ class Rule(IntEnum):
             return f"none of the {ends.all} tasks it waits for ended well"
         if self is Rule.NONE_HALTED:
             return f"{ends.halted} of the {ends.all} tasks it waits for failed, {ends.skipped} had nothing to do"
+        if self is Rule.BEHIND:
+            return f"the job it waited for {'failed' if ends.failed > 1 else 'was cancelled'}"
         broken = ends.failed if self is Rule.NONE_FAILED else ends.broken
         return f"{broken} of the {ends.all} tasks it waits for did not end well"
 
@@ -129,16 +143,27 @@ class NewJoins(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewWaiters(msgspec.Struct, frozen=True, gc=False):
-    """As columns: the end of a task is an arrival at a slot of a join; at once, when it has ended already."""
+    """As columns: the end of a task is an arrival at a slot of a join; at once, when it has ended already.
+
+    With `behind`, it is the end of the last task that came behind that one, if there is one, and the task of the join
+    is the last from then on.
+    """
 
     tasks: Sequence[int]
     joins: Sequence[int]
     slots: Sequence[int]
+    behind: bool = False
 
     @classmethod
     def one(cls, task: int, join: int, slot: int) -> NewWaiters:
         """A single one."""
         return cls((task,), (join,), (slot,))
+
+    @classmethod
+    def of(cls, links: Collection[tuple[int, int, int]]) -> NewWaiters:
+        """Make those of some links: task, join and slot of each."""
+        tasks, joins, slots = zip(*links, strict=True) if links else ((), (), ())
+        return cls(tasks, joins, slots)
 
 
 class Gathered(msgspec.Struct, frozen=True):

@@ -4,6 +4,9 @@ Pure but for the questions to the store, which are arguments and are asked for m
 fired forgets a reopened member. One that has fired becomes a new instance, and waits again, when its task is reopened
 with the member; otherwise it is left alone, and the late arrival of its member changes nothing.
 
+A task behind another one is reopened with it if it did not run because that one had not ended well; one that ran keeps
+its own outcome. Those behind the same task only follow on each other, so none is reopened with the one before it.
+
 A task with an heir handed its place on to what it made: its **edition**, down to the last descendant. In a new life it
 takes its place back and makes another edition, so the old one is replaced: its tasks end as REPLACED, whatever they
 were, and nothing brings them back. While a process holds one of them nothing is reopened: its work would be done twice.
@@ -24,7 +27,7 @@ from ramify.errors import BadPayload
 from ramify.model.arrivals import Load, Standing
 from ramify.model.event import Status
 from ramify.model.forgetting import check_remembered
-from ramify.model.join import PART_SLOTS
+from ramify.model.join import BEFORE, PART_SLOTS, Rule
 from ramify.model.run import StoredRun
 
 #: The most tasks one `reopen` takes; callers continue with the next page.
@@ -150,10 +153,18 @@ def _spread(run: int, tasks: Collection[int], ask: ReopeningQuestions) -> dict[i
     reached: dict[int, Candidate] = {}
     while level:
         reached.update(level)
-        after = {join for each in level.values() if each.begins for join, _ in each.slots}
+        slots = [slot for each in level.values() if each.begins for slot in each.slots]
+        joins = ask.joins({join: () for join, _ in slots})
+        after = {join for join, slot in slots if slot != BEFORE or joins[join].rule != Rule.BEHIND}
         # The task of a join is not there if another one had its key.
-        level = ask.candidates(sorted(after - reached.keys()))
+        found = ask.candidates(sorted(after - reached.keys()))
+        level = {task: each for task, each in found.items() if _follows(joins[task], each.ended)}
     return reached
+
+
+def _follows(join: Standing, ended: Status | None) -> bool:
+    """Return whether the task of a join is reopened with a member. One behind another: if that one held it up."""
+    return join.rule != Rule.BEHIND or (ended in (None, Status.SKIPPED) and not Rule.BEHIND.allows(join.ends))
 
 
 def _set_back(found: Reopening, reached: Mapping[int, Candidate], load: Load) -> None:

@@ -4,6 +4,21 @@ Promises: a queue is made by its first job, once, whoever comes first. What is a
 at all, with what follows it, whichever queues it is for. A queue that was cancelled takes no more jobs, and the next
 one begins it anew, as its next generation, also while jobs of the last one still run.
 
+Operations wait *behind* a job: each starts when that job has ended well and the one before it has ended in any way, and
+is skipped if that job ends otherwise. An operation is the task of a join of three slots (`model/join.py`): two are the
+job's, the third is that of the last operation that came behind the same job, or the job's for the first. The store
+names the last one and makes the new one the last in the transaction that adds it. So the order is that of commits,
+whichever process adds, and within one call that of its list; and an addition that is sent again is there once. The end
+of the job is an arrival like any other, early or late: whoever comes behind a job that has ended is decided by how.
+
+An operation stays the last one when it has ended, so who comes then still comes after all of them. One that is
+cancelled while it waits hands its place on to the one before it, or those after it would overtake those before it. One
+whose key is taken is not added, and takes no place. A job and the operations behind it are forgotten each by itself;
+once the job is gone, nobody can come behind it, because nobody can tell how it ended.
+
+A job that is tried again revives the operations of its queue that it held up, and no other: one that ran keeps its
+outcome, and one that is tried again by itself runs alone.
+
 Does not wait for jobs, and does not read what became of them.
 """
 
@@ -12,18 +27,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count, islice
+from itertools import count, groupby, islice
 from typing import Any
 
 from msgspec import structs
 
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.outgoing.continuations import reads_results
-from ramify.kernel.outgoing.offspring import Brood, new_tasks
+from ramify.kernel.outgoing.offspring import Brood, in_order, new_tasks
 from ramify.model.call import Call, Extra
 from ramify.model.codec.escape import has_slots
 from ramify.model.job import QUEUES, SHAPE, queue_run
-from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.join import AHEAD, BEFORE, NewJoins, NewWaiters, Rule
 from ramify.model.key import Hold
 from ramify.model.run import NewRun, StoredRun
 from ramify.model.task import NewTasks
@@ -39,14 +54,15 @@ Reserve = Callable[[int, int], int]
 class NewJobs:
     """Calls that are to be jobs together, each in its queue, and what follows when all of them have ended.
 
-    With `again`, one with the key of a job that has ended takes its place. `after` are tasks that are there already and
-    that `then` waits for as well.
+    With `again`, one with the key of a job that has ended takes its place. `behind` is a job that each of the calls
+    waits for, in their order. `after` are tasks that are there already and that `then` waits for as well.
     """
 
     calls: Sequence[Call[Any]]
     again: bool = False
     then: Call[Any] | None = None
     after: Sequence[int] = ()
+    behind: int | None = None
 
     @property
     def all(self) -> Sequence[Call[Any]]:
@@ -134,7 +150,7 @@ def _laid_out(new: Sequence[NewJobs], first: int, now: int) -> list[_Rows]:
     rows: list[_Rows] = []
     for each in new:
         mine = [(next(places), call) for call in each.calls]
-        if each.again or each.then is not None:
+        if each.again or each.then is not None or each.behind is not None:
             rows += _apart(each, mine, places, ids, now)
         else:
             plain += mine
@@ -158,7 +174,8 @@ def _apart(new: NewJobs, placed: Sequence[_Placed], places: Iterator[int], ids: 
     """Calls as rows of their own, with what follows them."""
     is_awaited = new.then is not None
     rows: list[_Rows] = []
-    for queue, laid in _by_queue(placed, ids, now):
+    laid_out = _by_queue(placed, ids, now) if new.behind is None else _behind(new.behind, placed, ids, now)
+    for queue, laid in laid_out:
         tasks = [structs.replace(row, again=new.again, awaited=is_awaited) for row in laid.tasks]
         rows.append((queue, replace(laid, tasks=tasks)))
     if new.then is not None:
@@ -167,6 +184,23 @@ def _apart(new: NewJobs, placed: Sequence[_Placed], places: Iterator[int], ids: 
             given.update(zip(laid.order, (id for row in laid.tasks for id in row.ids), strict=True))
         members = [*new.after, *(given[place] for place, _ in placed)]
         rows.append((new.then.group.queue, _following(new.then, members, next(places), next(ids), now)))
+    return rows
+
+
+def _behind(job: int, placed: Sequence[_Placed], ids: Iterator[int], now: int) -> list[_Rows]:
+    """Calls as rows that wait behind a job, in their order; neighbours of one queue together."""
+    rows: list[_Rows] = []
+    for queue, some in groupby(zip(placed, ids, strict=False), key=lambda each: each[0][1].group.queue):
+        given, joins = zip(*some, strict=True)
+        tasks: list[NewTasks] = []
+        first, many = joins[0], len(joins)
+        for group, brood in in_order(0, (call for _, call in given)):
+            tasks.append(structs.replace(new_tasks(group, first, brood, now, waits=True), parents=None))
+            first += len(brood.bodies)
+        waiters = [NewWaiters([job] * many, joins, [slot] * many) for slot in AHEAD]
+        waiters.append(NewWaiters([job] * many, joins, [BEFORE] * many, behind=True))
+        new = NewJoins(joins, [len(AHEAD) + 1] * many, Rule.BEHIND)
+        rows.append((queue, Beginning(tasks, [new], waiters, [place for place, _ in given])))
     return rows
 
 

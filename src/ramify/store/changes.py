@@ -153,6 +153,7 @@ class Changes:
     longer: list[SpanRow] = field(default_factory=list)  #: spans to which tasks were added
     published: list[SpanRow] = field(default_factory=list)
     waiters: list[Waiters] = field(default_factory=list)
+    behind: dict[int, int] = field(default_factory=dict)  #: by task, the last one behind it
     disowned: list[tuple[int, int, int]] = field(default_factory=list)  #: who waits no more: task, join and slot
     reset: list[Standing] = field(default_factory=list)  #: joins that forgot members, or fire once more
     joins: list[Standing] = field(default_factory=list)  #: settled

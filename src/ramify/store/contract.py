@@ -228,9 +228,11 @@ class Store(Protocol):
         with the one that holds it. A single task whose id follows the last of an unclaimed row with the same run, kind,
         queue, lane and priority extends that row instead of adding one, while the row is a few seconds young and of
         maskable width. A run that grows beyond its `max_tasks` is drained into HALTED. Joins and waiters may name
-        tasks of any of the additions; where one lost its key, its holder is waited for. An addition that `opens` a run
-        goes into the newest run of that name; if that one has ended or drains, or there is none, `opens` begins in the
-        same transaction, as the next generation, and has its start in the log. The answer says which run it was.
+        tasks of any of the additions; where one lost its key, its holder is waited for. Who waits `behind` a task waits
+        for the last that came behind it, in the order of commits, and is the last from then on. An addition that
+        `opens` a run goes into the newest run of that name; if that one has ended or drains, or there is none, `opens`
+        begins in the same transaction, as the next generation, and has its start in the log. The answer says which run
+        it was.
         """
 
     # working

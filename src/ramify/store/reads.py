@@ -280,6 +280,9 @@ class Reads(Protocol):
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks of that run and kind with that key, oldest first (page). Replaced ones have lost theirs."""
 
+    def holder(self, kind: str, key: bytes) -> int | None:
+        """Return the unfinished task of that kind that holds a UNIQUE key, whichever run it is in."""
+
     def events(self, first: int, last: int) -> Sequence[Event]:
         """Events of tasks `first..last` by task and number (exact for claimed ranges and ended runs)."""
 

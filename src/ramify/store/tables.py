@@ -198,6 +198,9 @@ class Tables(Protocol):
     def waiters(self, tasks: Sequence[int]) -> Sequence[tuple[int, int, int]]:
         """The slots that the ends of these tasks fill for those who wait: the task, the join and the slot of each."""
 
+    def last_behind(self, tasks: Collection[int]) -> Mapping[int, int]:
+        """By task, the last one behind it, if that is there. Nobody else can come behind them until the end."""
+
     def runs_of_joins(self, joins: Collection[int]) -> Mapping[int, int]:
         """The runs of those joins that exist."""
 

@@ -151,10 +151,10 @@ def test_a_full_queue_answers_with_the_job_that_has_the_key(engine: Engine) -> N
     assert engine.enqueue(add.of(9).unique("w")) == waits[0]
     assert engine.enqueue(add.of(9).unique("d")) == done
     assert [job.is_new for job in engine.enqueue_many([add.of(9).unique("w"), add.of(2).unique("d")])] == [False, False]
-    for wanted in ({"again": True}, {}):
+    for again in (True, False):
         # One that was done has no key for who comes again, and nobody has this one.
         with pytest.raises(QueueFull):
-            engine.enqueue(add.of(9).unique("d" if wanted else "n"), **wanted)
+            engine.enqueue(add.of(9).unique("d" if again else "n"), again=again)
     waits[0].cancel()
     engine.enqueue(fail.of().delay(100))
     with pytest.raises(QueueFull):

@@ -64,6 +64,7 @@ def close_up(store: Store) -> Picture:
     seen: Picture = {
         "task": [reads.task(task) for task in range(last + 2)],
         "history": [reads.history(task) for task in range(last + 2)],
+        "holders": [reads.holder(kind, key) for kind in KINDS for key in KEYS],
         "children": [all_of(reads.children, task, limit=2) for task in range(last + 2)],
         "rows": [_nameless(reads.segment(task)) for task in range(last + 2)],
         "standings": {

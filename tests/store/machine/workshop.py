@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from ramify.model.addition import Addition
-from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.join import AHEAD, BEFORE, NewJoins, NewWaiters, Rule
 from ramify.model.key import Hold
 from ramify.model.limit import LIMITS, Limit, Numbers, Pace, StoredLimit, write_limit
 from ramify.model.policy import SECOND
@@ -140,7 +140,21 @@ class Workshop:
             work.groups.append(self.group(choose, self.ids(choose, count), count, parents))
         if choose.chance():
             self._fan_in(choose, work, parents, waiters)
+        if waiters and choose.chance(3):
+            self._behind(choose, work, parents)
         return work
+
+    def _behind(self, choose: Choices, work: Work, parents: Sequence[int]) -> None:
+        """Tasks behind one or two that exist, in turns: perhaps behind each other."""
+        known = choose.some(choose.one((self._scene.unfinished, self._scene.all_tasks))(), most=2)
+        for ahead in known:
+            count = choose.number(1, 3)
+            first = self.ids(choose, count)
+            joins = range(first, first + count)
+            work.joins.append(NewJoins(joins, [BEFORE + 1] * count, Rule.BEHIND))
+            work.groups.append(self.group(choose, first, count, parents, waits=True))
+            work.waiters += [NewWaiters([ahead] * count, joins, [slot] * count) for slot in AHEAD]
+            work.waiters.append(NewWaiters([ahead] * count, joins, [BEFORE] * count, behind=True))
 
     def _fan_in(self, choose: Choices, work: Work, parents: Sequence[int], waiters: bool) -> None:
         """A join of some members and waiters, perhaps with a nested one, and perhaps a second that needs nobody."""

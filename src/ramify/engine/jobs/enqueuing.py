@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ramify.engine.jobs.behind import check_behind, check_there, job_ahead
 from ramify.engine.jobs.expiry import end_expired
 from ramify.engine.jobs.job import Job
 from ramify.engine.jobs.queue_limit import NoRoom, Room
@@ -27,7 +28,7 @@ from ramify.engine.jobs.retention import KEEP_DONE
 from ramify.engine.runs.launched_runs import IN_ORDER
 from ramify.engine.runs.waiting import Waiting
 from ramify.engine.tasks.task import AnyTask
-from ramify.errors import ConfigError, QueueFull, RamifyError, StoreUnavailable
+from ramify.errors import BadPayload, ConfigError, QueueFull, RamifyError, StoreUnavailable
 from ramify.kernel.attempts.current import current_or_none
 from ramify.kernel.tuning import GATHER
 from ramify.model.call import Call, OpenCall, inheriting, shared_headers
@@ -92,17 +93,27 @@ class Enqueuing:
     # what is asked for
 
     def enqueue(
-        self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None
+        self,
+        calls: Iterable[Call[Any]],
+        *,
+        again: bool = False,
+        then: Call[Any] | None = None,
+        behind: Job[Any] | None = None,
     ) -> list[Job[Any]]:
         """Add jobs, all of them together; the last one is that of `then`, if it is given."""
         _warn_on_loop()
-        return self._add(self._adding(calls, again, then))
+        return self._add(self._adding(calls, again, then, behind=behind))
 
     async def aenqueue(
-        self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None
+        self,
+        calls: Iterable[Call[Any]],
+        *,
+        again: bool = False,
+        then: Call[Any] | None = None,
+        behind: Job[Any] | None = None,
     ) -> list[Job[Any]]:
         """The same from a coroutine; others go on meanwhile."""
-        adding = self._adding(calls, again, then)
+        adding = self._adding(calls, again, then, behind=behind)
         try:
             new = next(adding)
             while True:
@@ -162,9 +173,15 @@ class Enqueuing:
         return self.room.is_there_for(full) or None
 
     def _adding(
-        self, calls: Iterable[Call[Any]], again: bool, then: Call[Any] | None, after: Sequence[int] = ()
+        self,
+        calls: Iterable[Call[Any]],
+        again: bool,
+        then: Call[Any] | None,
+        after: Sequence[int] = (),
+        behind: Job[Any] | None = None,
     ) -> Generator[NewJobs, tuple[Added, ...], list[Job[Any]]]:
         """Yield what is to be added, one after the other; what became of it comes back."""
+        ahead = job_ahead(self._runtime, behind)
         table = self._runtime.table()
         if isinstance(calls, Call) or not isinstance(calls, Iterable):
             raise ConfigError(f"enqueue_many(): expected a list of calls, got {calls!r}. Put it into [...].")
@@ -172,6 +189,8 @@ class Enqueuing:
         for call in given if then is None or isinstance(then, OpenCall) else [*given, then]:
             if type(call) is not Call:
                 raise ConfigError(f"enqueue(): expected a call, got {instead_of_call(call)}.")
+        if ahead is not None:
+            check_behind(given)
         if isinstance(then, OpenCall):
             then = self._closed(then, given, after)
         both = given if then is None else [*given, then]
@@ -183,13 +202,19 @@ class Enqueuing:
         with self.sending([kept(call, _keep_of(table[call.kind])) for call in both]) as both:
             chosen, then = both[: len(given)], None if then is None else both[-1]
             found: list[Job[Any]] = []
-            for at, one in enumerate((yield NewJobs(chosen, again, then, after))):
-                while one.task is None:
-                    # Its key was another job's, which has given it up since.
-                    members = [*after, *(job.id for job in found)]
-                    alone = NewJobs((both[at],), again) if at < len(chosen) else NewJobs((), again, then, members)
-                    (one,) = yield alone
-                found.append(self._job(one))
+            try:
+                for at, one in enumerate((yield NewJobs(chosen, again, then, after, ahead))):
+                    while one.task is None:
+                        # Its key was another job's, which has given it up since.
+                        members = [*after, *(job.id for job in found)]
+                        is_then = at == len(chosen)
+                        (one,) = yield (
+                            NewJobs((), again, then, members) if is_then else NewJobs((both[at],), again, behind=ahead)
+                        )
+                    found.append(self._job(one))
+            except BadPayload:
+                check_there(behind)
+                raise
             return found
 
     def _shared_headers(self, calls: Iterable[Call[Any]], after: Sequence[int]) -> dict[str, str]:

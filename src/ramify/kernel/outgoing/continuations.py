@@ -139,7 +139,7 @@ class Continuations:
             for slot, need in enumerate(each.needs)
         ]
         if edges:
-            self.waiters.append(NewWaiters(*zip(*edges, strict=True)))
+            self.waiters.append(NewWaiters.of(edges))
         self.heirs.update((graph.parent, ids[-1]) for graph, ids in zip(subgraphs, numbers, strict=True))
 
 

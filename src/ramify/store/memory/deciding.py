@@ -102,6 +102,6 @@ def _end(
     """The end of a task that nobody holds: a claim and a commit in one."""
     row = claims.around(tables, row, task)
     commits.write_ends(tables, span, [task] * len(statuses), statuses, values, 0, now)
-    arrivals = commits.arrivals_of(tables, row, [task])
+    arrivals = joins.leave(tables, [task]) + commits.arrivals_of(tables, row, [task])
     joins.take_out(tables, row, [task])
     joins.arrive(tables, [Arrivals(span.run, row.round + 1, arrivals)], {}, now)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from ramify.model import forgetting
 from ramify.model.event import Status, Tally
 from ramify.model.forgetting import NEVER, Forgot, Piece, Reader, Removal
+from ramify.model.join import Rule
 from ramify.model.key import Hold, digest
 from ramify.model.policy import SECOND
 from ramify.model.run import RunState
@@ -54,7 +55,9 @@ def _reader(tables: MemoryTables, run: int) -> Reader | None:
         for task in range(span.first, span.last + 1) if span.published else ():
             for number, _ in joins.memberships(tables, task):
                 join = tables.joins[number]
-                if join.run != run and tables.run(join.run).state is not RunState.FORGOTTEN:
+                if join.run == run or join.rule is Rule.BEHIND:
+                    continue
+                if tables.run(join.run).state is not RunState.FORGOTTEN:
                     return Reader(task, join.id, join.run)
     return None
 
@@ -88,6 +91,7 @@ def _remove(tables: MemoryTables, span: MemorySpan, first: int, last: int) -> No
     """Remove neighbouring tasks of a span, with all that is theirs."""
     for task in range(first, last + 1):
         _free_key(tables, span, task)
+        tables.behind.pop(task, None)
         for join, slot in tables.waiters.pop(task, ()):
             tables.linked.get(join, {}).pop(slot, None)
         for event in tables.events.pop(task, ()):
@@ -222,6 +226,8 @@ def _not_before(tables: MemoryTables, run: int, ended: Collection[int]) -> Itera
     for span in tables.spans.values():
         yield from ((p, span.first + i) for i, p in enumerate(span.parents) if p is not None and p in ended)
     for number, join in tables.joins.items():
+        if join.rule is Rule.BEHIND:
+            continue
         reader = number if join.run == run else NEVER
         # All that ever had a slot: one that another has taken over counts too.
         members = {task for task, pairs in tables.waiters.items() if any(pair[0] == number for pair in pairs)}

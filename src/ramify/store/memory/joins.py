@@ -8,7 +8,7 @@ from itertools import chain
 
 from ramify.model.arrivals import Arrival, Arrivals, JoinChanges, Standing, created, dues, settle, skipped_as
 from ramify.model.event import Event, Status
-from ramify.model.join import NewJoins, NewWaiters, nearest
+from ramify.model.join import AHEAD, BEFORE, NewJoins, NewWaiters, Rule, nearest
 from ramify.model.links import Needs, check_links
 from ramify.model.segment import SegmentState, full, mask_of, trim
 from ramify.model.task import NewTasks
@@ -56,12 +56,54 @@ def arriving(tables: MemoryTables, task: int, ended: Status) -> Status:
 
 def wait(tables: MemoryTables, waiters: Iterable[NewWaiters], became: Mapping[int, int]) -> list[Arrival]:
     """Make the ends of tasks arrivals; those of tasks that have ended are the answer."""
-    return [
-        arrival
-        for some in waiters
-        for task, join, slot in zip(some.tasks, some.joins, some.slots, strict=True)
-        for arrival in wait_for(tables, became.get(task, task), join, slot)
-    ]
+    arrivals: list[Arrival] = []
+    for some in waiters:
+        for task, join, slot in zip(some.tasks, some.joins, some.slots, strict=True):
+            if some.behind and join in became:
+                # The task of the join lost its key: nobody can come behind it.
+                continue
+            member = _last_behind(tables, task) if some.behind else task
+            if some.behind:
+                tables.behind[task] = join
+            arrivals += wait_for(tables, became.get(member, member), join, slot)
+    return arrivals
+
+
+def _last_behind(tables: MemoryTables, task: int) -> int:
+    """The last task in line behind this one; the task itself when there is none, or it was forgotten."""
+    last = tables.behind.get(task, task)
+    return in_line(tables, last, task) if tables.kept(last) is not None else task
+
+
+def in_line(tables: MemoryTables, task: int, ahead: int) -> int:
+    """The task, or if it was ended before its join fired, the nearest one before it that was not."""
+    while task != ahead and ending(tables, task) is not None and _waits_behind(tables, task):
+        before = tables.linked[task].get(BEFORE)
+        if before is None:
+            break
+        task = before
+    return task
+
+
+def _waits_behind(tables: MemoryTables, task: int) -> bool:
+    join = tables.joins.get(task)
+    return join is not None and join.rule is Rule.BEHIND and not join.fired
+
+
+def leave(tables: MemoryTables, tasks: Iterable[int], run: int = 0) -> list[Arrival]:
+    """These have ended: whoever came next to one that still waited itself waits for who was before it. A `run` that is
+    swept is not told.
+    """
+    arrivals: list[Arrival] = []
+    for task in tasks:
+        if not _waits_behind(tables, task):
+            continue
+        for join, slot in list(tables.waiters.get(task, ())):
+            if slot == BEFORE and tables.joins[join].rule is Rule.BEHIND and tables.joins[join].run != run:
+                disown(tables, task, join, slot)
+                ahead = min((each for each, pairs in tables.waiters.items() if (join, AHEAD[0]) in pairs), default=0)
+                arrivals += wait_for(tables, in_line(tables, task, ahead), join, slot)
+    return arrivals
 
 
 def members(tables: MemoryTables, join: int) -> dict[int, int]:

@@ -15,7 +15,7 @@ from ramify.model.decision import Decision
 from ramify.model.event import Event, History, Status, fold, pending_of
 from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join
-from ramify.model.key import Hold, digest
+from ramify.model.key import AFTER_ALL, Hold, digest
 from ramify.model.log import StoredLine
 from ramify.model.policy import SECOND
 from ramify.model.process import Process
@@ -25,7 +25,7 @@ from ramify.model.task import Row, check_name
 from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue
 from ramify.store.clock import Clock
 from ramify.store.error_groups import ErrorSummary, group_errors
-from ramify.store.memory import joins, live
+from ramify.store.memory import joins, keys, live
 from ramify.store.memory.editions import is_replaced
 from ramify.store.memory.runs import as_run
 from ramify.store.memory.tables import MemorySegment, MemorySpan, MemoryTables, RunRow, SessionRow
@@ -192,6 +192,12 @@ class MemoryReads:
             once = self._tables.keys.get(digest(Hold.ONCE, run, kind, key))
             named = found | ({once.task} if once is not None else set())
             return sorted(task for task in named if not is_replaced(self._tables, task))[: page_size(limit)]
+
+    def holder(self, kind: str, key: bytes) -> int | None:
+        """The unfinished task that holds a key."""
+        with self._tables.lock:
+            # Once every time that a key is kept for is over, it is only held by who has not ended.
+            return keys.holder(self._tables, Hold.UNIQUE, 0, kind, key, AFTER_ALL)
 
     def events(self, first: int, last: int) -> Sequence[Event]:
         """Events of a range."""

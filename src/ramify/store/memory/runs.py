@@ -8,7 +8,7 @@ from typing import assert_never
 
 from msgspec.structs import asdict, replace
 
-from ramify.model.arrivals import Arrival, Arrivals
+from ramify.model.arrivals import Arrivals
 from ramify.model.awaiting import AwaitingQuestions, awaits_others
 from ramify.model.event import Status, Tally
 from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungate, next_move
@@ -187,11 +187,13 @@ def sweep(tables: MemoryTables, run: RunRow, rows: Sequence[MemorySegment], now:
     if not rows:
         return
     seq = tables.new_commit(0, 0, now)
-    arrivals: list[Arrival] = []
     for row in rows:
         swept = Sweep(row.run, row.first, row.last, row.left, seq)
         tables.sweeps[row.run].append(swept)
         tables.commits[-1][2].append(swept)
+    swept_tasks = [task for row in rows for task in tasks_in(row.first, row.last, row.left)]
+    arrivals = joins.leave(tables, swept_tasks, run.new.id)
+    for row in rows:
         tables.count(row.run, row.span.kind, row.span.queue, Status.CANCELLED, 0, row.count)
         for task in tasks_in(row.first, row.last, row.left):
             keys.release(tables, row.span, task, Status.CANCELLED, now)

@@ -200,6 +200,8 @@ class MemoryTables:
     labels: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
     joins: dict[int, Standing] = field(default_factory=dict)
     waiters: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    #: By task, the last one behind it.
+    behind: dict[int, int] = field(default_factory=dict)
     #: The same by join: the task in each slot; and the spans whose tasks are members by their place.
     linked: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     grouped: dict[int, list[MemorySpan]] = field(default_factory=lambda: defaultdict(list))

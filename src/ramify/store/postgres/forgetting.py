@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ramify.model import forgetting
 from ramify.model.event import ENDS, Status, Tally
 from ramify.model.forgetting import NEVER, Forgot, Piece, Reader, Removal
+from ramify.model.join import Rule
 from ramify.model.key import Hold, digests
 from ramify.model.policy import SECOND
 from ramify.model.run import StoredRun
@@ -29,8 +30,10 @@ from ramify.store.postgres.writing import INSERT_SPAN, Known, columns, write
 from ramify.store.rows import SpanRow
 from ramify.store.tuples import span_row, span_values, unknown
 
-_IS_KEPT = "j.run <> $1::bigint AND (SELECT state FROM @run WHERE id = j.run) <> 'forgotten'"
-#: The first task of a run that a join of another run has, as a member by its place or by a waiter.
+_IS_KEPT = (
+    f"j.run <> $1::bigint AND j.rule <> {Rule.BEHIND:d} AND (SELECT state FROM @run WHERE id = j.run) <> 'forgotten'"
+)
+#: The first task of a run whose result a join of another run has, as a member by its place or by a waiter.
 READERS = (
     "SELECT s.first, j.id, j.run FROM @span s JOIN @joins j ON j.id = s.joined"
     f" WHERE s.run = $1::bigint AND s.published AND {_IS_KEPT} ORDER BY 1 LIMIT 1",
@@ -67,6 +70,7 @@ REMOVE_EVENTS = (
 )
 REMOVE_TASKS = "DELETE FROM @task WHERE id BETWEEN $1::bigint AND $2::bigint"
 REMOVE_WAITERS = "DELETE FROM @waiter WHERE task BETWEEN $1::bigint AND $2::bigint"
+REMOVE_BEHIND = "DELETE FROM @behind WHERE task BETWEEN $1::bigint AND $2::bigint"
 #: The published spans of a run with tasks from an id on. The one that holds it may have begun before.
 SPANS_FROM = (
     f"{rows.SPAN} WHERE run = $1::bigint AND published AND first < $3::bigint AND last >= $2::bigint AND first >="
@@ -91,7 +95,7 @@ TIES = (
     "SELECT first, last, joined FROM @span WHERE joined BETWEEN $1::bigint AND $2::bigint AND published",
     "SELECT id FROM @joins WHERE id BETWEEN $1::bigint AND $2::bigint",
 )
-READING = "SELECT id FROM @joins WHERE id = ANY($1::bigint[]) AND run = $2::bigint"
+JOINS_AT = "SELECT id, run, rule FROM @joins WHERE id = ANY($1::bigint[])"
 
 
 def forget(db: Transaction, number: int, removal: Removal, now: int) -> Forgot:
@@ -167,6 +171,7 @@ def _remove(db: Transaction, spans: Sequence[SpanRow], first: int, last: int) ->
         keys.forget(db, span, max(first, span.first), min(last, span.last), also_in_run=False)
     db.later(REMOVE_TASKS, first, last)
     db.later(REMOVE_WAITERS, first, last)
+    db.later(REMOVE_BEHIND, first, last)
     _uncount_commits(db, dict(db.ask(REMOVE_EVENTS, first, last)))
 
 
@@ -282,12 +287,8 @@ def _not_before(
     for first, last, join in ties.groups:
         # One that reaches beyond what is looked at need not be told task by task: some of it stays.
         pairs += [(task, join) for task in range(first, last + 1)] if low <= first and last <= high else [(NEVER, join)]
-    joins = sorted({join for _, join in pairs})
-    reading = {join for (join,) in db.ask(READING, joins, run)} if joins else set()
-    for task, join in pairs:
-        reader = join if join in reading else NEVER
-        yield task, reader
-        yield reader, task
+    joins = db.ask(JOINS_AT, sorted({join for _, join in pairs})) if pairs else ()
+    yield from forgetting.tied(run, pairs, {join: (its, rule) for join, its, rule in joins})
 
 
 def _take_out(
@@ -317,7 +318,7 @@ def _take_out(
             for stretch in stretches(_within(chosen, piece.first, piece.last)):
                 keys.forget(db, spans[piece.span], stretch[0], stretch[-1], also_in_run=True)
     counters.count_all(db, {counter: -times for counter, times in counts.items()}, db.client)
-    for table, column in (("event", "task"), ("task", "id"), ("waiter", "task"), ("note", "task")):
+    for table, column in (("event", "task"), ("task", "id"), ("waiter", "task"), ("behind", "task"), ("note", "task")):
         db.later(f"DELETE FROM @{table} WHERE {column} = ANY($1::bigint[])", chosen)
     _uncount_commits(db, Counter(seq for _, _, seq in theirs))
 

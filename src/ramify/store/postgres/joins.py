@@ -48,6 +48,17 @@ HEIRS = (
     "SELECT g.t, waiter.task, waiter.id, slot FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS g(t, j, s)"
     " JOIN @waiter ON waiter.id = g.j AND slot = g.s AND waiter.task > g.t"
 )
+#: Whoever comes behind one of these tasks has their rows until the end, and so is alone with what is last in them.
+LOCK_BEHIND = (
+    "INSERT INTO @behind (task, last) SELECT t, t FROM unnest($1::bigint[]) AS x(t) ORDER BY t"
+    " ON CONFLICT (task) DO UPDATE SET last = behind.last"
+)
+#: The last task behind each of some. Those of a run that was forgotten are nobody's concern.
+LAST_BEHIND = (
+    "SELECT task, last FROM @behind JOIN @joins j ON j.id = last JOIN @run r ON r.id = j.run"
+    " WHERE task = ANY($1::bigint[]) AND r.state <> 'forgotten'"
+)
+PUT_BEHIND = "UPDATE @behind SET last = x.l FROM unnest($1::bigint[], $2::bigint[]) AS x(t, l) WHERE task = x.t"
 INSERT_WAITERS = (
     "INSERT INTO @waiter (task, id, slot) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[])"
     " ON CONFLICT DO NOTHING"
@@ -141,6 +152,13 @@ def write_waiters(db: Transaction, waiters: Sequence[Waiters]) -> None:
     for tasks, joins, slots in waiters:
         if len(tasks):
             db.later(INSERT_WAITERS, tasks, joins, slots)
+
+
+def last_behind(db: Transaction, tasks: Collection[int]) -> dict[int, int]:
+    """The last task behind each of these."""
+    wanted = sorted(tasks)
+    db.later(LOCK_BEHIND, wanted)
+    return dict(db.ask(LAST_BEHIND, wanted))
 
 
 def waiters_asked(ended: Iterable[Sequence[int]]) -> Asked:

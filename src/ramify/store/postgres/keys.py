@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ramify.model.key import Hold, digests, end_of, scope
+from ramify.model.key import AFTER_ALL, Hold, digest, digests, end_of, scope
 from ramify.model.segment import MASK_WIDTH
+from ramify.store.postgres import log
 from ramify.store.postgres.link import Transaction
 from ramify.store.rows import SpanRow
 
@@ -22,6 +23,8 @@ HELD = (
     " IS DISTINCT FROM 'forgotten'"
 )
 HELD_ONCE = f"SELECT name, task {_GIVEN} JOIN @once ON digest = name"
+ONCE_NAMED = "SELECT task FROM @once WHERE digest = $1::bytea"
+NAMED = f"SELECT task FROM @label WHERE digest = $1::bytea AND {log.NOT_REPLACED} ORDER BY task LIMIT $2::bigint"
 ADD_ONCE = "INSERT INTO @once (digest, task) SELECT * FROM unnest($1::bytea[], $2::bigint[])"
 #: A key that is there may be taken if its time runs, or if its run was forgotten; if one may not be taken after all,
 #: none is, and the verb is done once more.
@@ -53,6 +56,18 @@ def find(db: Transaction, hold: Hold, names: Sequence[bytes], at: int) -> dict[b
         return {}
     found = db.ask(HELD_ONCE, names) if hold is Hold.ONCE else db.ask(HELD, names, at)
     return dict(found)
+
+
+def holder(db: Transaction, kind: str, key: bytes) -> int | None:
+    """The unfinished task of a kind that holds a key until it ends."""
+    name = digest(Hold.UNIQUE, 0, kind, key)
+    return find(db, Hold.UNIQUE, [name], AFTER_ALL).get(name)
+
+
+def named(db: Transaction, run: int, kind: str, key: bytes, limit: int) -> list[int]:
+    """The first tasks of a run and kind with a key."""
+    asked = [(ONCE_NAMED, (digest(Hold.ONCE, run, kind, key),)), (NAMED, (digest(Hold.LABEL, run, kind, key), limit))]
+    return sorted({task for found in db.trip(asked) for (task,) in found})[:limit]
 
 
 def take_staged(db: Transaction, span: SpanRow, now: int) -> dict[int, int]:

@@ -17,7 +17,6 @@ from ramify.model.decision import Decision
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join, Rule, nearest
-from ramify.model.key import Hold, digest
 from ramify.model.log import LogLine, StoredLine
 from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
@@ -25,7 +24,7 @@ from ramify.model.segment import Segment
 from ramify.model.task import MAX_ID, Row, check_name
 from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue
 from ramify.store.error_groups import ErrorSummary, group_errors
-from ramify.store.postgres import counters, joins, live, log, processes, rows
+from ramify.store.postgres import counters, joins, keys, live, log, processes, rows
 from ramify.store.postgres.link import ServerLink
 from ramify.store.postgres.query import ask
 from ramify.store.postgres.schema import HORIZON
@@ -221,18 +220,13 @@ class PgReads:
 
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks with that key."""
-        held = "SELECT task FROM @once WHERE digest = $1::bytea"
-        labels = (
-            f"SELECT task FROM @label WHERE digest = $1::bytea AND {log.NOT_REPLACED} ORDER BY task LIMIT $2::bigint"
-        )
         with self._link.read() as db:
-            once, named = db.trip(
-                [
-                    (held, (digest(Hold.ONCE, run, kind, key),)),
-                    (labels, (digest(Hold.LABEL, run, kind, key), page_size(limit))),
-                ]
-            )
-            return sorted({task for (task,) in (*once, *named)})[: page_size(limit)]
+            return keys.named(db, run, kind, key, page_size(limit))
+
+    def holder(self, kind: str, key: bytes) -> int | None:
+        """The unfinished task that holds a key."""
+        with self._link.read() as db:
+            return keys.holder(db, kind, key)
 
     def events(self, first: int, last: int) -> Sequence[Event]:
         """Events of a range."""

@@ -147,6 +147,7 @@ CREATE TABLE @join_part (
 ) {_HOT};
 CREATE TABLE @waiter (task bigint NOT NULL, id bigint NOT NULL, slot bigint NOT NULL, PRIMARY KEY (task, id, slot));
 CREATE INDEX waiter_join ON @waiter (id, slot);
+CREATE TABLE @behind (task bigint PRIMARY KEY, last bigint NOT NULL);
 
 CREATE TABLE @mark (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, run bigint NOT NULL, scope smallint NOT NULL,

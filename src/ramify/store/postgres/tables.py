@@ -136,6 +136,10 @@ class PgTables:
         """The slots that the ends of tasks fill."""
         return joins.waiters_of(self.db, tasks)
 
+    def last_behind(self, tasks: Collection[int]) -> Mapping[int, int]:
+        """The last ones behind tasks. Others who come behind them wait until the end."""
+        return joins.last_behind(self.db, tasks)
+
     def missing(self, tasks: Collection[int]) -> Collection[int]:
         """Tasks that nobody can wait for."""
         there = {task: span.run for task, span in self.spans_of(tasks).items() if span.published}

@@ -197,6 +197,8 @@ def write(db: Transaction, changes: Changes, known: Known) -> int:
     joins.save(db, changes.reset)
     if changes.waiters:
         joins.write_waiters(db, changes.waiters)
+    if changes.behind:
+        db.later(joins.PUT_BEHIND, *columns(sorted(changes.behind.items())))
     joins.save(db, changes.joins)
     _write_rows(db, changes)
     _write_runs(db, changes)

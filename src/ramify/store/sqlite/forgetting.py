@@ -18,6 +18,7 @@ from ramify.model import forgetting
 from ramify.model.decoder import decoder
 from ramify.model.event import ENDS, Status, Tally
 from ramify.model.forgetting import NEVER, Forgot, Piece, Reader, Removal
+from ramify.model.join import Rule
 from ramify.model.key import Hold
 from ramify.model.policy import SECOND
 from ramify.model.run import StoredRun
@@ -32,8 +33,8 @@ from ramify.store.sqlite.writing import write
 
 #: The ends of tasks, by how they are stored.
 ENDINGS = {int(status): status for status in ENDS}
-IS_KEPT = "(SELECT state FROM run WHERE id = j.run) <> 'forgotten'"
-#: The first task of a run that a join of another run has, as a member by its place or by a waiter.
+IS_KEPT = f"j.rule <> {Rule.BEHIND:d} AND (SELECT state FROM run WHERE id = j.run) <> 'forgotten'"
+#: The first task of a run whose result a join of another run has, as a member by its place or by a waiter.
 READERS = (
     f"SELECT s.first, j.id, j.run FROM span s CROSS JOIN joins j ON j.id = s.joined"
     f" WHERE s.run = ?1 AND s.published AND j.run <> ?1 AND {IS_KEPT}",
@@ -77,7 +78,7 @@ WRITTEN = (
 )
 #: What goes with tasks, and with those that go by themselves.
 THEIRS = ("event WHERE task", "task WHERE id")
-THEIR_WAITING = "waiter WHERE task"
+THEIR_WAITING = ("waiter WHERE task", "behind WHERE task")
 THEIR_LINES = "note INDEXED BY note_task WHERE task IS NOT NULL AND task"
 #: What neighbouring tasks have to do with others, as one value: see `Ties`. A live row lies in one span, so none of
 #: theirs begins before the first of these. The children are in the spans that have parents on both sides of the range.
@@ -99,7 +100,7 @@ SELECT json_array(
  EXISTS (SELECT 1 FROM note INDEXED BY note_task WHERE task BETWEEN ?1 AND ?2)
 )
 """
-READING = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value WHERE run = ?"
+JOINS_AT = "SELECT id, run, rule FROM carray(?) AS w CROSS JOIN joins ON id = w.value"
 
 
 def forget(db: Db, run: StoredRun, removal: Removal, now: int) -> Forgot:
@@ -176,7 +177,7 @@ def _remove(db: Db, spans: Iterable[SpanRow], first: int, last: int) -> None:
         keys.forget(db, span, max(first, span.first), min(last, span.last), also_in_run=False)
     written = "SELECT seq, count(*) FROM event WHERE task BETWEEN ? AND ? GROUP BY seq"
     gone = dict(db.execute(written, (first, last)).fetchall())
-    for some in (*THEIRS, THEIR_WAITING):
+    for some in (*THEIRS, *THEIR_WAITING):
         db.execute(f"DELETE FROM {some} BETWEEN ? AND ?", (first, last))
     _uncount_commits(db, gone)
 
@@ -307,12 +308,8 @@ def _not_before(
     for first, last, join in ties.groups:
         # One that reaches beyond what is looked at need not be told task by task: some of it stays.
         pairs += [(task, join) for task in range(first, last + 1)] if low <= first and last <= high else [(NEVER, join)]
-    joins = rows.ids({join for _, join in pairs}) if pairs else None
-    reading = {join for (join,) in db.execute(READING, (joins, run))} if pairs else set()
-    for task, join in pairs:
-        reader = join if join in reading else NEVER
-        yield task, reader
-        yield reader, task
+    joins = db.execute(JOINS_AT, (rows.ids({join for _, join in pairs}),)) if pairs else ()
+    yield from forgetting.tied(run, pairs, {join: (its, rule) for join, its, rule in joins})
 
 
 def _take_out(db: Db, groups: Iterable[Alike], chosen: Sequence[int], ties: Ties) -> None:
@@ -331,8 +328,8 @@ def _take_out(db: Db, groups: Iterable[Alike], chosen: Sequence[int], ties: Ties
         for stretch in stretches(going) if span.keyed else ():
             keys.forget(db, span, stretch[0], stretch[-1], also_in_run=True)
     counters.count_all(db, {counter: -times for counter, times in counts.items()}, 0)
-    more = ((THEIR_WAITING, ties.waiting), (THEIR_LINES, ties.has_lines))
-    for some in (*THEIRS, *(some for some, has_any in more if has_any)):
+    waiting, lines = THEIR_WAITING if ties.waiting else (), (THEIR_LINES,) if ties.has_lines else ()
+    for some in (*THEIRS, *waiting, *lines):
         db.execute(f"DELETE FROM {some} IN carray(?)", (rows.ids(chosen),))
     _uncount_commits(db, seqs)
     _remove_joins(db, sorted(set(chosen).intersection(ties.joins)))

@@ -53,6 +53,12 @@ HEIRS = (
     " CROSS JOIN waiter INDEXED BY waiter_join"
     " ON waiter.id = given.value ->> 1 AND slot = given.value ->> 2 AND waiter.task > given.value ->> 0"
 )
+#: The last task behind each of some. Those of a run that was forgotten are nobody's concern.
+LAST_BEHIND = (
+    "SELECT task, last FROM carray(?) AS wanted CROSS JOIN behind ON task = wanted.value"
+    " CROSS JOIN joins ON joins.id = last WHERE (SELECT state FROM run WHERE id = joins.run) <> 'forgotten'"
+)
+PUT_BEHIND = "INSERT INTO behind VALUES (?,?) ON CONFLICT (task) DO UPDATE SET last = excluded.last"
 INSERT_WAITER = "INSERT OR IGNORE INTO waiter VALUES (?,?,?)"
 INSERT_WAITERS = f"INSERT OR IGNORE INTO waiter SELECT {bulk.CUT}, value, {bulk.cut(2)} FROM carray(?3)"
 #: Fewer rows than this are written one by one: a statement for all of them at once pays only for more.
@@ -207,6 +213,11 @@ def waiters_of(db: Db, tasks: Sequence[int]) -> list[tuple[int, int, int]]:
     else:
         found = db.execute(WAITERS_OF, (rows.ids(tasks),)).fetchall()
     return found
+
+
+def last_behind(db: Db, tasks: Collection[int]) -> dict[int, int]:
+    """The last task behind each of these."""
+    return dict(db.execute(LAST_BEHIND, (rows.ids(sorted(tasks)),)).fetchall())
 
 
 def heirs(db: Db, slots: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int, int]]:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import apsw
 
-from ramify.model.key import Hold, digests, end_of, scope
+from ramify.model.key import AFTER_ALL, Hold, digest, digests, end_of, scope
 from ramify.model.segment import MASK_WIDTH
 from ramify.store.rows import SpanRow
 from ramify.store.sqlite import bulk, once, rows
@@ -97,6 +97,11 @@ def holders(db: Db, hold: Hold, run: int, kind: str, keys: Iterable[bytes | None
 def find(db: Db, hold: Hold, names: Sequence[bytes], now: int) -> Sequence[int | None]:
     """The task that holds each of these digests now; they come in their order."""
     return once.find(db, names) if hold is Hold.ONCE else bulk.look_up(db, HELD, names, now)
+
+
+def holder(db: Db, kind: str, key: bytes) -> int | None:
+    """The unfinished task of a kind that holds a key until it ends."""
+    return find(db, Hold.UNIQUE, [digest(Hold.UNIQUE, 0, kind, key)], AFTER_ALL)[0]
 
 
 def free(db: Db, span: Keyed, first: int, last: int) -> None:

@@ -40,7 +40,20 @@ from ramify.store.reads import (
     Totals,
     page_size,
 )
-from ramify.store.sqlite import context, counters, joins, live, log, notes, once, processes, rows, standing, values
+from ramify.store.sqlite import (
+    context,
+    counters,
+    joins,
+    keys,
+    live,
+    log,
+    notes,
+    once,
+    processes,
+    rows,
+    standing,
+    values,
+)
 from ramify.store.sqlite.file.db import Db
 from ramify.store.sqlite.file.link import Link
 from ramify.store.sqlite.query import ask
@@ -208,6 +221,11 @@ class SqliteReads:
                 (digest(Hold.LABEL, run, kind, key), page_size(limit)),
             )
             return sorted({*filter(None, held), *(task for (task,) in found)})[: page_size(limit)]
+
+    def holder(self, kind: str, key: bytes) -> int | None:
+        """The unfinished task that holds a key."""
+        with self._link.read() as db:
+            return keys.holder(db, kind, key)
 
     def events(self, first: int, last: int) -> Sequence[Event]:
         """Events of a range."""

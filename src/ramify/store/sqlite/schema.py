@@ -1,8 +1,8 @@
 """The tables of the SQLite store, and the version check that keeps an older Ramify from touching a newer file.
 
-Small tables that change: `session`, `run`, `segment`, `counter`, `total`, `key`, `joins`, `join_part`, `mark`,
-`context`. The log, which only grows: `span`, `task`, `event`, `commits`, `sweep`, `decision`, and the keys that are
-held for ever (`once.py`).
+Small tables that change: `session`, `run`, `segment`, `counter`, `total`, `key`, `joins`, `join_part`, `behind`,
+`mark`, `context`. The log, which only grows: `span`, `task`, `event`, `commits`, `sweep`, `decision`, and the keys that
+are held for ever (`once.py`).
 What tasks logged is in `note`, which grows as well and which no verb of the work reads; its numbers are never used
 twice. There are no updates of task and event rows, and no deletes but of ranges: what was never published (vacuum) and
 what a person wants to be forgotten. There is no index on them but their own order, so inserts stay sequential however
@@ -26,7 +26,7 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.file.db import Db
 
-VERSION = 17
+VERSION = 18
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -153,6 +153,7 @@ CREATE TABLE waiter (
     task INTEGER NOT NULL, id INTEGER NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (task, id, slot)
 ) WITHOUT ROWID;
 CREATE INDEX waiter_join ON waiter (id, slot);
+CREATE TABLE behind (task INTEGER PRIMARY KEY, last INTEGER NOT NULL);
 
 CREATE TABLE mark (
     run INTEGER NOT NULL, scope INTEGER NOT NULL, task INTEGER NOT NULL, status INTEGER NOT NULL, reason TEXT NOT NULL,

@@ -100,6 +100,10 @@ class SqliteTables:
         """The slots that the ends of tasks fill."""
         return joins.waiters_of(self.db, tasks)
 
+    def last_behind(self, tasks: Collection[int]) -> Mapping[int, int]:
+        """The last ones behind tasks. One writer at a time: nobody else comes behind them meanwhile."""
+        return joins.last_behind(self.db, tasks)
+
     def missing(self, tasks: Collection[int]) -> Collection[int]:
         """Tasks that nobody can wait for."""
         return set(tasks).difference(rows.kept(self.db, tasks))

@@ -106,6 +106,8 @@ def write(db: Db, changes: Changes, columns: Mapping[int, TaskColumns]) -> int:
         joins.save(db, changes.reset)
     if changes.waiters:
         joins.write_waiters(db, changes.waiters)
+    if changes.behind:
+        db.executemany(joins.PUT_BEHIND, changes.behind.items())
     if changes.joins:
         joins.save_settled(db, changes.joins)
     if changes.small:

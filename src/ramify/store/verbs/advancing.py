@@ -207,6 +207,7 @@ def sweep(tables: Tables, changes: Changes, run: int, round: int, swept: Sequenc
     owners = tables.runs_of_joins(named)
     elsewhere = [each for each in waiters if owners.get(each[1], run) != run]
     arriving = Arriving(tables, changes, {}, elsewhere)
+    arriving.leave(run, round + 1, map(_cancelled, swept))
     for row in swept:
         span = spans[row.span]
         is_told = span.join is not None and owners.get(span.join, run) != run

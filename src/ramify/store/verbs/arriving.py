@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ramify.model.arrivals import Arrival, Arrivals, Slot, Standing, created, dues, settle, skipped_as
 from ramify.model.event import Status
-from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.join import AHEAD, BEFORE, NewJoins, NewWaiters, Rule
 from ramify.model.links import older_tasks
 from ramify.model.run import StoredRun
 from ramify.model.segment import SegmentState, mask_of, trim
@@ -66,6 +66,8 @@ class Arriving:
         self._ended: dict[int, Status] = {}
         self._arrivals: list[Arrivals] = []
         self._empty: dict[int, At] = {}
+        #: By task, the last one behind it.
+        self._behind: dict[int, int] = {}
 
     def create(self, run: int, joins: Iterable[NewJoins], round: int) -> None:
         """Add joins; those that wait for nobody fire."""
@@ -85,6 +87,8 @@ class Arriving:
         """
         if not waiters:
             return []
+        if any(some.behind for some in waiters):
+            waiters = self._in_order(waiters, became)
         older = older_tasks(new, waiters) | set(became.values())
         stored = older - self._ended.keys()
         ended = {task: self._ended[task] for task in older - stored}
@@ -101,6 +105,61 @@ class Arriving:
                     if task in older:
                         self._waiting.setdefault(task, []).append((join, slot))
         return arrivals
+
+    def _in_order(self, waiters: Sequence[NewWaiters], became: Mapping[int, int]) -> Sequence[NewWaiters]:
+        """The same, with those who came before in place of the tasks that somebody is behind.
+
+        A task that lost its key is not there, so nobody can be behind it.
+        """
+        ahead = {task for some in waiters if some.behind for task in some.tasks}
+        unknown = ahead - self._behind.keys()
+        for task, last in (self._tables.last_behind(unknown) if unknown else {}).items():
+            self._behind[task] = self._in_line(last, task)
+        return [self._before(some, became) if some.behind else some for some in waiters]
+
+    def _before(self, some: NewWaiters, became: Mapping[int, int]) -> NewWaiters:
+        before: list[tuple[int, int, int]] = []
+        for task, join, slot in zip(some.tasks, some.joins, some.slots, strict=True):
+            if join not in became:
+                before.append((self._behind.get(task, task), join, slot))
+                self._behind[task] = self._changes.behind[task] = join
+        return NewWaiters.of(before)
+
+    def _in_line(self, task: int, ahead: int) -> int:
+        """The task, or if it was ended before its join fired, the nearest one before it that was not."""
+        while task != ahead and self._has_left(task) and (before := self._named(task, BEFORE)):
+            task = max(before)
+        return task
+
+    def _named(self, join: int, slot: int) -> Sequence[int]:
+        """The tasks that arrive in a slot of a join: a task, and whoever continues it."""
+        return [task for _, task, _, _ in self._tables.heirs([(0, join, slot)])]
+
+    def _has_left(self, task: int) -> bool:
+        """Return whether a task was behind another one and is ended although its join has not fired."""
+        if task not in self._ended and task not in self._tables.endings([task]):
+            return False
+        join = self._tables.joins({task: ()}).get(task)
+        return join is not None and join.rule == Rule.BEHIND and not join.fired
+
+    def leave(self, run: int, round: int, ended: Iterable[EndedTasks]) -> None:
+        """These end, all whose waiters are known, and may wait themselves: whoever came next waits for who was before.
+
+        What arrives by that goes to a round of a run.
+        """
+        slots = [(task, *pair) for task, pairs in self._waiting.items() for pair in pairs if pair[1] == BEFORE]
+        if not slots:
+            return
+        for some in ended:
+            self.end(some)
+        next_ones = self._tables.joins({join: () for _, join, _ in slots})
+        for task, join, slot in slots:
+            if join not in next_ones or next_ones[join].rule != Rule.BEHIND or not self._has_left(task):
+                continue
+            ahead = min(self._named(join, AHEAD[0]), default=0)
+            self._waiting[task].remove((join, slot))
+            self._changes.disowned.append((task, join, slot))
+            self.arrive(run, round, self.wait_for(self._in_line(task, ahead), join, slot))
 
     def wait_for(self, task: int, join: int, slot: int) -> list[Arrival]:
         """Make the end of one task an arrival."""

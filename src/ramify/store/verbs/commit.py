@@ -254,8 +254,8 @@ class Commit:
         if part.waiters:
             arrivals += self._arriving.wait(part.children, part.waiters, became)
         if part.heirs:
-            inherited = [(part.heirs[t], *slot) for t, *slot in self._arriving.memberships(span, part.heirs)]
-            heirs = [NewWaiters(*zip(*inherited, strict=True))] if inherited else []
+            inherited = [(part.heirs[t], join, slot) for t, join, slot in self._arriving.memberships(span, part.heirs)]
+            heirs = [NewWaiters.of(inherited)] if inherited else []
             arrivals += self._arriving.wait(part.children, heirs, became)
         for each in part.additions:
             other = self._opening.run(each)

@@ -115,6 +115,7 @@ def _tell(tables: Tables, changes: Changes, span: SpanRow, row: SegmentRow, task
             Keys(tables, changes).release(span, tables.keys_of([task]), ended)
         changes.unmarked.append((span.run, task))
         arriving = Arriving(tables, changes, {}, tables.waiters([task]))
+        arriving.leave(span.run, row.round + 1, [ended])
         arriving.add(span.run, row.round + 1, span, ended)
         take_out(changes, around(changes, row, task), [task])
         arriving.settle()

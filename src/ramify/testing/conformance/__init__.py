@@ -64,6 +64,7 @@ FILES = (
     "replaced",
     "keys",
     "joins",
+    "behind",
     "delays",
     "reads",
     "live",
