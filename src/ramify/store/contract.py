@@ -33,6 +33,12 @@ changes them. A claim takes nothing beyond one, and puts what must wait in line,
 verb that makes room, or takes the head of a line away, readies the next in the same transaction, so that no place stays
 free while somebody waits for it.
 
+*A publication is in its topic exactly if the transaction is that publishes it.* Numbers of a topic are dense and follow
+the order of commits, so a reader that goes on after the number of the last one misses nothing. The row of its last
+number is taken after all else, those of several topics in name order, and never by a verb that publishes nothing.
+Stores publish ends of runs and failures themselves, to topics of their own, while somebody listens
+(`ramify.model.topic`).
+
 *The live row is the truth.* Every published unfinished task is set in exactly one live segment, and no finished one in
 any. Nothing enters the log except under a segment.
 
@@ -63,6 +69,7 @@ from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks
+from ramify.model.topic import Publication
 from ramify.model.value import Swap
 from ramify.store.description import Description
 from ramify.store.reads import Reads
@@ -94,8 +101,8 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Vacuumed(msgspec.Struct, frozen=True):
-    """The effect of `vacuum`: unpublished task rows, expired keys, sessions of long-dead processes, bytes of space, and
-    expired values.
+    """The effect of `vacuum`: unpublished task rows, expired keys, sessions of long-dead processes, bytes of space,
+    expired values and expired publications.
     """
 
     tasks: int = 0
@@ -103,11 +110,12 @@ class Vacuumed(msgspec.Struct, frozen=True):
     sessions: int = 0
     space: int = 0
     values: int = 0
+    publications: int = 0
 
     @property
     def is_more(self) -> bool:
         """True if there may be more to remove."""
-        return bool(self.tasks or self.keys or self.sessions or self.space or self.values)
+        return any((self.tasks, self.keys, self.sessions, self.space, self.values, self.publications))
 
 
 class Store(Protocol):
@@ -268,7 +276,8 @@ class Store(Protocol):
         Keys are resolved after the guards, in order; a task's own key is free before its children ask for it. What goes
         to `later` keeps its deaths; if it awaits a run that has ended, it is due at once. A run that grows
         beyond its `max_tasks` is drained into HALTED, in the same transaction. `additions` are in other runs exactly if
-        the part is applied, and open them as in `append`. `seq` in the log follows the order of commits.
+        the part is applied, and open them as in `append`; so are `publications` in their topics, in the order of the
+        parts. `seq` in the log follows the order of commits.
         A part with `swaps` changes values with the end of its task, or, if one of them loses, changes nothing and is
         answered as `lost`: its task is held as before. Parts swap in their order, each after those before it, and may
         share a token.
@@ -280,10 +289,18 @@ class Store(Protocol):
         A row with a lane for each task comes apart: its tasks are offered again in a row for each lane.
         """
 
-    def swap(self, stamp: Stamp, swaps: Sequence[Swap]) -> bool:
+    def swap(
+        self,
+        stamp: Stamp,
+        swaps: Sequence[Swap],
+        additions: Sequence[Addition] = (),
+        publications: Sequence[Publication] = (),
+    ) -> bool:
         """Change values: all of them, or none if one of them is not at the version that was seen. False: it was lost.
 
         A value that has expired counts as absent. Versions are reserved ids, so none is ever used twice.
+        `additions`, as in a part of a commit, and `publications` are there exactly if the swaps win; without swaps they
+        always are. So whoever moves a reader adds its tasks in the same verb, and of two that move it one adds them.
         """
 
     # runs
@@ -420,7 +437,7 @@ class Store(Protocol):
         """
 
     def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
-        """Remove up to `limit` garbage rows, expired keys and values, and old sessions. Logs stay.
+        """Remove up to `limit` garbage rows, expired keys, values and publications, and old sessions. Logs stay.
 
         Up to `limit` pages of free space go back to the file system, but for this share of all, which new work fills.
         """

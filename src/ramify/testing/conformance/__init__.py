@@ -39,6 +39,7 @@ FILES = (
     "retries",
     "context",
     "values",
+    "topics",
     "columns",
     "stage",
     "release",
