@@ -138,8 +138,8 @@ class LiveCounts(msgspec.Struct, frozen=True):
 class CommitRow(msgspec.Struct, frozen=True):
     """One applied commit: who, its number, when, and how many events it wrote.
 
-    So is the start of a run, by no process and without events, unless a commit opened the run; and so are decisions
-    about runs.
+    So is the start of a run, by no process and without events, unless a commit or a swap opened the run; and so are
+    decisions about runs.
     """
 
     seq: int

@@ -288,7 +288,7 @@ class MemoryStore:
             again = self._tables.consumed(stamp)
             if again is not None:
                 return _same(again.answer, Swapped).done
-            done = values.swap(self._tables, swaps, additions, publications, self.now())
+            done = values.swap(self._tables, stamp, swaps, additions, publications, self.now())
             self._tables.consume(stamp, Swapped(done))
             self._changed()
             return done

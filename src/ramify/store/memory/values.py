@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from ramify.model.addition import Addition
 from ramify.model.commit import Part
 from ramify.model.limit import LIMITS
+from ramify.model.process import Stamp
 from ramify.model.topic import Publication
 from ramify.model.value import Swap
-from ramify.store.memory import adding, entries, lines, runs, topics
+from ramify.store.memory import adding, entries, lines, topics
 from ramify.store.memory.tables import MemoryTables
 
 
 def swap(
     tables: MemoryTables,
+    stamp: Stamp,
     swaps: Sequence[Swap],
     additions: Sequence[Addition],
     publications: Sequence[Publication],
@@ -26,12 +28,10 @@ def swap(
         return False
     entries.check_opening(tables, additions)
     _change(tables, swaps)
-    since, before = len(tables.commits), runs.bounded(tables)
-    if entries.queue(tables, additions, since, 0, now):
+    if entries.queue(tables, additions, len(tables.commits), stamp.process, now):
         # A run that begins has its start in the log.
-        tables.new_commit(0, 0, now)
+        tables.new_commit(stamp.process, stamp.n, now)
     topics.publish(tables, publications, now)
-    runs.hold_to_caps(tables, before, now)
     return True
 
 

@@ -75,6 +75,7 @@ def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | Non
         answer = replace(answer, tokens=taken.tokens, suspects=taken.suspects, looked=looked)
     after = after._replace(process=stamp.process)
     changes.answer, changes.after = answer, after
+    changes.publications += (new for _, part in guarded for new in part.publications)
     seq = tables.write(changes)
     return Outcome(replace(answer, seq=seq), after, turn)
 
