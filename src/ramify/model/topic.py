@@ -43,16 +43,15 @@ class Publication(msgspec.Struct, frozen=True, gc=False):
     keep: int | None = None
     task: int | None = None
 
-    def stored(self, number: int, now: int) -> StoredPublication:
+    def stored(self, number: int, at: int) -> StoredPublication:
         """Return it as it is stored under a number."""
-        expires = None if self.keep is None else now + self.keep
-        return StoredPublication(self.topic, number, self.value, self.key, now, expires, self.task)
+        expires = None if self.keep is None else at + self.keep
+        return StoredPublication(self.topic, number, self.value, self.key, at, expires, self.task)
 
 
 class StoredPublication(msgspec.Struct, frozen=True, gc=False):
-    """A publication as it is stored: number `number` of its topic, published at `at` by the store's clock.
-
-    From `expires` on, if it has such a time, it may be gone.
+    """A publication as it is stored: number `number` of its topic, published at `at` by the store's clock, and never
+    before the one before it. From `expires` on, if it has such a time, it may be gone.
     """
 
     topic: str

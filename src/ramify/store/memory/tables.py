@@ -210,9 +210,9 @@ class MemoryTables:
     values: dict[Key, StoredValue] = field(default_factory=dict)
     #: Those of them that are limits.
     limits: Limits = NO_LIMITS
-    #: By topic and number, and the last number of each topic.
+    #: By topic and number; the last number of each topic, and when it was given.
     publications: dict[str, dict[int, StoredPublication]] = field(default_factory=lambda: defaultdict(dict))
-    topics: dict[str, int] = field(default_factory=dict)
+    topics: dict[str, tuple[int, int]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     lines: list[StoredLine] = field(default_factory=list)
     next_line: int = 1

@@ -19,7 +19,7 @@ import secrets
 from ramify.errors import SchemaTooNew, StoreBroken, StoreRefused
 from ramify.store.postgres.pipe import Asked, Pipe, Refused
 
-VERSION = 1
+VERSION = 2
 #: Ids that one number of the sequence stands for.
 BLOCK = 64
 #: Places in the log that one transaction has.
@@ -162,6 +162,16 @@ CREATE TABLE @value (
     PRIMARY KEY (space, name)
 ) {_HOT};
 CREATE INDEX value_expires ON @value (expires, space, name) WHERE expires IS NOT NULL;
+
+CREATE TABLE @topic (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name {_NAME} NOT NULL UNIQUE, last bigint NOT NULL,
+    at bigint NOT NULL
+) {_HOT};
+CREATE TABLE @publication (
+    topic bigint NOT NULL, number bigint NOT NULL, value bytea NOT NULL, key {_NAME}, at bigint NOT NULL,
+    expires bigint, task bigint, PRIMARY KEY (topic, number)
+);
+CREATE INDEX publication_expires ON @publication (expires) WHERE expires IS NOT NULL;
 
 CREATE TABLE @note (
     seq bigint PRIMARY KEY, process bigint NOT NULL, n bigint NOT NULL, at bigint NOT NULL, run bigint NOT NULL,

@@ -169,7 +169,9 @@ CREATE TABLE value (
 );
 CREATE INDEX value_expires ON value (expires) WHERE expires IS NOT NULL;
 
-CREATE TABLE topic (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, last INTEGER NOT NULL);
+CREATE TABLE topic (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, last INTEGER NOT NULL, at INTEGER NOT NULL
+);
 CREATE TABLE publication (
     topic INTEGER NOT NULL, number INTEGER NOT NULL, value TEXT NOT NULL, key TEXT, at INTEGER NOT NULL,
     expires INTEGER, task INTEGER, PRIMARY KEY (topic, number)

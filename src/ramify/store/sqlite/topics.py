@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from ramify.model.topic import Publication, StoredPublication, Topic, by_topic
 from ramify.store.sqlite.file.db import Db
 
-#: Take the next numbers of a topic.
-TAKE = """INSERT INTO topic (name, last) VALUES (?1, ?2)
-    ON CONFLICT (name) DO UPDATE SET last = last + ?2 RETURNING id, last"""
+#: Take the next numbers of a topic, at a time that is not before those before.
+TAKE = """INSERT INTO topic (name, last, at) VALUES (?1, ?2, ?3)
+    ON CONFLICT (name) DO UPDATE SET last = last + ?2, at = max(at, ?3) RETURNING id, last, at"""
 PUBLISH = "INSERT INTO publication VALUES (?, ?, CAST(? AS TEXT), ?, ?, ?, ?)"
 PAGE = (
-    "SELECT name, number, CAST(value AS BLOB), key, at, expires, task FROM topic CROSS JOIN publication"
+    "SELECT name, number, CAST(value AS BLOB), key, publication.at, expires, task FROM topic CROSS JOIN publication"
     " ON topic = id WHERE name = ? AND number > ? ORDER BY number LIMIT ?"
 )
 TOPICS = (
@@ -29,8 +29,8 @@ EXPIRED = (
 def write(db: Db, publications: Iterable[Publication], now: int) -> None:
     """Give publications the next numbers of their topics."""
     for name, some in by_topic(publications):
-        ((topic, last),) = db.execute(TAKE, (name, len(some))).fetchall()
-        stored = (new.stored(number, now) for number, new in enumerate(some, last - len(some) + 1))
+        ((topic, last, at),) = db.execute(TAKE, (name, len(some), now)).fetchall()
+        stored = (new.stored(number, at) for number, new in enumerate(some, last - len(some) + 1))
         db.executemany(PUBLISH, [(topic, s.number, s.value, s.key, s.at, s.expires, s.task) for s in stored])
 
 

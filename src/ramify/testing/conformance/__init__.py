@@ -40,6 +40,7 @@ FILES = (
     "context",
     "values",
     "topics",
+    "own_topics",
     "columns",
     "stage",
     "release",

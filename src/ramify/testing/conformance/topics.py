@@ -77,6 +77,15 @@ def a_publication_is_stored_as_it_was_sent(house: House) -> None:
 
 
 @case("swap")
+def the_times_of_a_topic_never_fall(house: House) -> None:
+    assert _publish(house.worker(), _bill(keep=SECOND))
+    house.clock.set_wall(-3_600)
+    assert _publish(house.worker(), _bill(keep=SECOND))
+    one, two = house.store.reads.publications("bills")
+    assert (one.at, one.expires) <= (two.at, two.expires)
+
+
+@case("swap")
 def pages_of_a_topic_go_on_after_a_number(house: House) -> None:
     assert _publish(house.worker(), *(_bill(b"%d" % n) for n in range(1, 8)))
     seen: list[int] = []
