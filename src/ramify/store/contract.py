@@ -33,11 +33,8 @@ changes them. A claim takes nothing beyond one, and puts what must wait in line,
 verb that makes room, or takes the head of a line away, readies the next in the same transaction, so that no place stays
 free while somebody waits for it.
 
-*A publication is in its topic exactly if the transaction is that publishes it.* Numbers of a topic are dense and follow
-the order of commits, so a reader that goes on after the number of the last one misses nothing. The row of its last
-number is taken after all else, those of several topics in name order, and never by a verb that publishes nothing.
-Stores publish ends of runs and failures themselves, to topics of their own, while somebody listens
-(`ramify.model.topic`).
+*Numbers of a topic are dense and follow the order of commits* (`ramify.model.topic`), so a reader misses nothing. Verbs
+that end runs or failed tasks publish that themselves while somebody listens (`ramify.model.own_topics`).
 
 *The live row is the truth.* Every published unfinished task is set in exactly one live segment, and no finished one in
 any. Nothing enters the log except under a segment.
@@ -101,8 +98,8 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Vacuumed(msgspec.Struct, frozen=True):
-    """The effect of `vacuum`: unpublished task rows, expired keys, sessions of long-dead processes, bytes of space,
-    expired values and expired publications.
+    """The effect of `vacuum`: unpublished task rows, old sessions, bytes of space; keys, values and publications that
+    have expired.
     """
 
     tasks: int = 0
@@ -299,8 +296,8 @@ class Store(Protocol):
         """Change values: all of them, or none if one of them is not at the version that was seen. False: it was lost.
 
         A value that has expired counts as absent. Versions are reserved ids, so none is ever used twice.
-        `additions`, as in a part of a commit, and `publications` are there exactly if the swaps win; without swaps they
-        always are. So whoever moves a reader adds its tasks in the same verb, and of two that move it one adds them.
+        `additions`, as in a part of a commit, and `publications` are there exactly if it is not lost: of two that move
+        a reader, one adds its tasks.
         """
 
     # runs

@@ -234,4 +234,9 @@ def found(pipe: Pipe, schema: str, *, block: int, create: bool) -> str:
             f"schema {schema} was made by a newer Ramify (version {version}, this one knows {VERSION}). Install that "
             "version or newer"
         )
+    if version < VERSION:
+        raise StoreRefused(
+            f"schema {schema} was made by a Ramify from before the first release (version {version}, this one knows "
+            f"{VERSION}) and cannot be upgraded. Name another one: ?schema="
+        )
     return str(number)
