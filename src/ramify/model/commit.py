@@ -144,8 +144,7 @@ def check_part(part: Part) -> Part:
     if part.heirs and any(heir <= task for task, heir in part.heirs.items()):
         raise BadPayload("an heir has a smaller id than its task: what arrives in its stead would not count")
     if part.sets or part.publications:
-        pairs = zip(part.tasks, part.status_column(), strict=True)
-        done = {task for task, status in pairs if status is Status.DONE}
+        done = _done(part)
         check_sets(part.sets, done)
         check_publications(part.publications, done)
     for tasks in part.children:
@@ -175,6 +174,12 @@ def check_together(parts: Sequence[Part]) -> None:
         raise BadPayload("two parts of one commit name the same token; merge them")
     if any(not of_token[part.token].isdisjoint(part.tasks) for part in plain):
         raise BadPayload("two parts of one commit name the same task")
+
+
+def _done(part: Part) -> set[int]:
+    if isinstance(part.statuses, Status):
+        return set(part.tasks) if part.statuses is Status.DONE else set()
+    return {task for task, status in zip(part.tasks, part.statuses, strict=True) if status is Status.DONE}
 
 
 def _statuses(part: Part) -> frozenset[Status]:

@@ -89,10 +89,11 @@ def by_topic(publications: Iterable[Publication]) -> Sequence[tuple[str, Sequenc
 
 def check_publications(publications: Sequence[Publication], done: Collection[int] = ()) -> None:
     """Refuse publications that no store can keep, or that name a task that does not end as `done` with them."""
+    for topic in {new.topic for new in publications}:
+        check_name(A_TOPIC, topic)
+        if topic.startswith(RESERVED):
+            raise BadPayload(f"topic {topic!r}: names that begin with {RESERVED!r} are for stores themselves")
     for new in publications:
-        check_name(A_TOPIC, new.topic)
-        if new.topic.startswith(RESERVED):
-            raise BadPayload(f"topic {new.topic!r}: names that begin with {RESERVED!r} are for stores themselves")
         if new.key is not None:
             check_name(A_PUBLICATION_KEY, new.key)
         if len(new.value) > MAX_PUBLICATION:

@@ -4,7 +4,8 @@ They are those of the SQLite store, where their reasons are written, with these 
 may hold a NUL, which `text` cannot, so they are `bytea`; names are compared by their bytes. Keys that are held for ever
 have one table. A place in the log is made of the number of its transaction, so that a tail that stops below the oldest
 one in flight misses nothing. Ids come from a sequence whose increment is the block, because a sequence that is set
-gives ids out twice. A session has its last beat and the folder that its lock file lies in.
+gives ids out twice. Publications need no place in the log: whoever gives them numbers has their topic alone. A session
+has its last beat and the folder that its lock file lies in.
 
 Rows of `segment`, `session`, `counter`, `joins` and `run` are changed all the time: room is left on their pages, so
 that a change finds it beside the row, and their dead versions are removed early, because all claims walk past those.

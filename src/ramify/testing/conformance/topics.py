@@ -9,6 +9,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from msgspec.structs import replace
+
 from ramify.errors import BadPayload, Reaped
 from ramify.model.addition import Addition
 from ramify.model.commit import Part
@@ -256,6 +258,29 @@ def what_a_part_publishes_comes_with_the_ends_of_its_tasks(house: House) -> None
     worker.done(claim, [three])
     assert house.settle(run).state is RunState.DONE
     assert len(_read(house)) == 3
+
+
+@case("commit")
+def many_publications_are_stored_as_they_were_sent(house: House) -> None:
+    """However many there are, and whatever they have in common."""
+    house.run(house.tasks(12))
+    worker = house.worker()
+    claim = worker.take()
+    odd = [b"", b"\0", ODD, b'"' + bytes(300) + b'"', *(b"%d" % n for n in range(8))]
+    sent = {
+        "plain": [_bill(value, task=task) for value, task in zip(odd, claim.tasks, strict=True)],
+        "keyed": [_bill(value, key=f"é{n}" * (n + 1), keep=5) for n, value in enumerate(odd)],
+        "some keyed": [_bill(value, key=None if n % 3 else "k", keep=7) for n, value in enumerate(odd)],
+        "some kept": [_bill(value, key="k", keep=n or None) for n, value in enumerate(odd)],
+    }
+    for topic, some in sent.items():
+        assert _publish(worker, _bill(b"first", topic)), topic
+        sent[topic] = [replace(new, topic=topic) for new in some]
+    worker.done(claim, publications=[new for some in sent.values() for new in some])
+    for topic, some in sent.items():
+        first, *found = house.client().reads.publications(topic)
+        assert first.value == b"first"
+        assert found == [new.stored(number, found[0].at) for number, new in enumerate(some, 2)], topic
 
 
 @case("commit")
