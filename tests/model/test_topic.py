@@ -61,8 +61,8 @@ def test_a_failure_is_read_as_it_was_told_whatever_its_key_and_error_are() -> No
     assert Wire(FailedTask).read(new.value) == told
     assert told == FailedTask(7, "walk", 9, "walk", "a\udc80~", "quarantined", 3, error)
     for odd in (None, b"\xff", b"[1]"):
-        (new,) = of_failures(StoredTopic(), [failed_task(RUN, "walk", 9, None, 1, Status.FAILED, odd)])
-        assert Wire(FailedTask).read(new.value).status == "failed"
+        (new,) = of_failures(StoredTopic(), [failed_task(RUN, "walk", 9, b"\0\xff", 1, Status.FAILED, odd)])
+        assert (Wire(FailedTask).read(new.value).status, Wire(FailedTask).read(new.value).key) == ("failed", "\0\\xff")
 
 
 def test_a_failure_that_is_too_long_is_told_without_what_led_to_it() -> None:

@@ -86,7 +86,7 @@ def failed_task(
 ) -> FailedTask:
     """A failure, from the end of its task."""
     told: Literal["failed", "quarantined"] = "failed" if status is Status.FAILED else "quarantined"
-    return FailedTask(run.id, run.name, task, kind, key_text(key), told, event, Failure.decode(error))
+    return FailedTask(run.id, run.name, task, kind, _text_of(key), told, event, Failure.decode(error))
 
 
 def of_failures(topic: StoredTopic, failures: Iterable[FailedTask]) -> Sequence[Publication]:
@@ -98,6 +98,14 @@ def of_ends(topic: StoredTopic, ended: Iterable[StoredRun]) -> Sequence[Publicat
     """The publications of runs that have ended, under their names."""
     ends = (EndedRun(run.id, run.name, run.generation, run.shape, run.state, run.reason) for run in ended)
     return [Publication(RUN_ENDS_TOPIC, write(each), each.name, topic.keep) for each in ends]
+
+
+def _text_of(key: bytes | None) -> str | None:
+    """A key as text. One that was never a text must not keep its task from ending."""
+    try:
+        return key_text(key)
+    except UnicodeDecodeError:
+        return key.decode("utf-8", "backslashreplace") if key is not None else None
 
 
 def _fitting(failure: FailedTask) -> bytes:
