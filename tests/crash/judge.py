@@ -22,7 +22,7 @@ from ramify.testing import oracle
 from ramify.testing.paging import every
 from tests.crash.tree import Tree, is_keyed, parent_of
 from tests.crash.witness import Line, Said
-from tests.crash.worker import RUN_NAME
+from tests.crash.worker import RUN_NAME, TOPIC
 
 
 def in_between(store: Store, tree: Tree, lines: Sequence[Line] = ()) -> list[str]:
@@ -33,7 +33,8 @@ def in_between(store: Store, tree: Tree, lines: Sequence[Line] = ()) -> list[str
         told = any(line.said is Said.COMMIT_ACK for line in lines)
         return [*complaints, *(["the run is gone, and ends in it were acknowledged"] if told else ())]
     account = _Account(store, tree, run.id)
-    return [*complaints, *account.growth(), *account.context(), *account.commits(lines), *_told_in_order(lines)]
+    complaints += [*account.growth(), *account.context(), *account.publications()]
+    return [*complaints, *account.commits(lines), *_told_in_order(lines)]
 
 
 def at_the_end(store: Store, tree: Tree, lines: Sequence[Line] = (), kills: int = 0) -> list[str]:
@@ -74,6 +75,7 @@ class _Account:
         self._times = Counter(self._names.values())
         self._all = {row.id: row for row in rows}
         self._values = store.reads.context(run, limit=PAGE_LIMIT)
+        self._published = store.reads.publications(TOPIC, limit=PAGE_LIMIT)
 
     def _is_duplicate(self, row: Row) -> bool:
         """Whether a staged task lost its key when it was published, and another one stands for it."""
@@ -109,6 +111,17 @@ class _Account:
         for name in sorted({*told, *done}):
             if told.get(name) != done.get(name):
                 yield f"the context has {told.get(name)} for {name}, whose task has ended well as {done.get(name)}"
+
+    def publications(self) -> Iterator[str]:
+        """Each node is announced with its end, if that was a good one, once, and under numbers without a gap."""
+        if [each.number for each in self._published] != list(range(1, len(self._published) + 1)):
+            yield f"publications have the numbers {[each.number for each in self._published]}"
+        told = Counter((json.loads(each.value), each.task) for each in self._published)
+        done = {(self._names[task], task) for task in self._rows if fold(self._events[task]).ended is Status.DONE}
+        for name, task in sorted({*told, *done}):
+            # Programs with an engine announce nothing.
+            if told and told[name, task] != ((name, task) in done):
+                yield f"{name} was announced {told[name, task]} times by task {task}, which is not its end"
 
     def _parentage(self, row: Row, name: str) -> Iterator[str]:
         parent = None if row.parent is None else self._names.get(row.parent, f"task {row.parent}")

@@ -24,11 +24,14 @@ from ramify.model.key import Hold, key_bytes
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import Advanced, NewRun, Order, RunState
 from ramify.model.task import NewTasks
+from ramify.model.topic import Publication
 from ramify.store.contract import Store
 from tests.crash.tree import KINDS, Node, Tree, Way, kind_of
 from tests.crash.witness import Said, Witness
 
 RUN_NAME = "tree"
+#: Where each node is announced that is done.
+TOPIC = "nodes"
 #: Nobody is declared dead for silence here: a free lock is what tells.
 DEAD_AFTER = 3600.0
 #: How far ahead a setback is put, in microseconds: far enough to be a row of its own, near enough not to be waited for.
@@ -55,6 +58,7 @@ class _Outcome:
     later: list[int] = field(default_factory=list)
     publish: list[int] = field(default_factory=list)
     sets: list[SetValue] = field(default_factory=list)
+    publications: list[Publication] = field(default_factory=list)
     heirs: dict[int, int] = field(default_factory=dict)
 
 
@@ -193,6 +197,7 @@ class Worker:
         outcome.statuses.append(status)
         if status is Status.DONE:
             outcome.sets.append(SetValue(task, name, b"%d" % task))
+            outcome.publications.append(Publication(TOPIC, json.dumps(name).encode(), task=task))
         if not status.is_end:
             if status is Status.DEFERRED or self._chance.random() < 0.5:
                 outcome.later.append(task)
@@ -216,6 +221,7 @@ class Worker:
             publish=outcome.publish,
             heirs=outcome.heirs,
             sets=outcome.sets,
+            publications=outcome.publications,
         )
         ends = tuple(t for t, s in zip(outcome.tasks, outcome.statuses, strict=True) if s.is_end)
         then = self._want() if last and not self._claims and self._chance.random() < 0.5 else None

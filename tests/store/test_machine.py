@@ -34,6 +34,7 @@ NARROW = {
     "FIRST_LIMIT": 2,
     "SECOND_LIMIT": 4,
     "SKIPPED": 1,
+    "MANY_PUBLICATIONS": 2,
 }
 
 Recorder = Callable[[str, object], None]

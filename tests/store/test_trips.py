@@ -21,9 +21,12 @@ from ramify.model.event import Status
 from ramify.model.job import queue_run
 from ramify.model.join import NewJoins
 from ramify.model.key import Hold
+from ramify.model.own_topics import FAILURES_TOPIC, TOPICS, StoredTopic, write_topic
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun, Order
 from ramify.model.task import Appended, NewTasks
+from ramify.model.topic import Publication
+from ramify.model.value import Swap
 from ramify.store.changes import AskAfter, Changes
 from ramify.store.rows import SegmentRow
 from ramify.store.sqlite import SqliteStore
@@ -170,6 +173,27 @@ def test_a_commit_with_the_next_claim_makes_two_trips(bench: Bench) -> None:
     with bench.sending() as trips:
         assert sum(len(each.tasks) for each in bench.commit(Part(claim.token, claim.tasks, children=[child]))) == 3
     assert trips == ["load", "write"]
+
+
+def test_a_swap_with_tasks_and_publications_makes_two_trips(bench: Bench) -> None:
+    swap = Swap("quota", "a", 0, bench.ids(1), b"1")
+    mails = Addition.opening(queue_run("default", bench.opens), [NewTasks(bench.ids(2), "walk", [b"[]"] * 2)])
+    with bench.sending() as trips:
+        assert bench.store.swap(bench.stamp(), [swap], [mails], [Publication("b", b"1"), Publication("a", b"1")])
+    assert trips == ["load", "write"]
+
+
+@pytest.mark.parametrize(("listens", "expected"), [(False, ["load", "write"]), (True, ["load", "keys_of", "write"])])
+def test_a_failure_makes_no_trip_more_unless_somebody_listens(bench: Bench, listens: bool, expected: list[str]) -> None:
+    if listens:
+        declared = Swap(TOPICS, FAILURES_TOPIC, 0, bench.ids(1), write_topic(StoredTopic()))
+        assert bench.store.swap(bench.stamp(), [declared])
+    bench.start(NewTasks(bench.ids(2), "walk", [b"[]"] * 2, keys=[b"a", b"b"]))
+    (claim,) = bench.claim(1)
+    with bench.sending() as trips:
+        bench.commit(Part(claim.token, claim.tasks, Status.FAILED))
+    assert trips == expected
+    assert len(bench.store.reads.publications(FAILURES_TOPIC)) == listens
 
 
 @pytest.mark.parametrize("status", [Status.DONE, Status.FAILED])

@@ -18,7 +18,7 @@ from ramify.errors import BadPayload
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.run import NewRun, Order, RunState, StoredRun, check_run
-from ramify.model.task import NewTasks
+from ramify.model.task import NewTasks, check_tasks
 
 
 class Addition(msgspec.Struct, frozen=True):
@@ -50,6 +50,19 @@ def check_opens(opens: NewRun) -> NewRun:
             "what comes into it"
         )
     return opens
+
+
+def check_queued(new: Addition) -> None:
+    """Refuse what goes along with other work and cannot be decided there: tasks for a run that may have ended, or links
+    into a run that is not known before.
+    """
+    if new.opens is None:
+        raise BadPayload(f"tasks for run {new.run} come along with other work, and it may have ended: give `opens`")
+    check_opens(new.opens)
+    if new.joins or new.waiters or any(tasks.join is not None or tasks.waits for tasks in new.tasks):
+        raise BadPayload("what comes into a queue along with other work has no joins and waits for nobody")
+    for tasks in new.tasks:
+        check_tasks(tasks)
 
 
 def opened(opens: NewRun, newest: StoredRun | None) -> NewRun | None:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import msgspec
 
 from ramify.errors import BadPayload
-from ramify.model.addition import Addition, check_opens
+from ramify.model.addition import Addition, check_queued
 from ramify.model.claim import Claimed
 from ramify.model.context import SetValue, check_sets
 from ramify.model.event import UNREPORTED, Status
@@ -21,6 +21,7 @@ from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.limit import Closes
 from ramify.model.mark import Mark
 from ramify.model.task import MAX_ID, MAX_PAYLOAD, NewTasks, check_tasks
+from ramify.model.topic import Publication, check_publications
 from ramify.model.value import Swap, check_swaps
 
 NO_HEIRS: Mapping[int, int] = MappingProxyType({})
@@ -52,7 +53,8 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     with an id above that of its task, because of all that arrive for a slot the one with the largest id counts.
     `took` are the microseconds of the attempts that were not quick (sparse, by task). `sets` are the values that tasks
     which are done set in the context of their run, in order. `additions` are tasks for other runs, which they open:
-    those of queues. A part with `swaps` holds one task that is done: if a swap loses, nothing of the part is applied.
+    those of queues. `publications` name the tasks that are done with them, or none. A part with `swaps` holds one task
+    that is done: if a swap loses, nothing of the part is applied.
     """
 
     token: bytes
@@ -70,6 +72,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     sets: Sequence[SetValue] = ()
     additions: Sequence[Addition] = ()
     swaps: Sequence[Swap] = ()
+    publications: Sequence[Publication] = ()
 
     def status_column(self) -> Sequence[Status]:
         """One status each, whichever way they were given."""
@@ -140,13 +143,14 @@ def check_part(part: Part) -> Part:
         raise BadPayload("`heirs` names a task that has no event in this part, or an heir that is no child in it")
     if part.heirs and any(heir <= task for task, heir in part.heirs.items()):
         raise BadPayload("an heir has a smaller id than its task: what arrives in its stead would not count")
-    if part.sets:
-        pairs = zip(part.tasks, part.status_column(), strict=True)
-        check_sets(part.sets, {task for task, status in pairs if status is Status.DONE})
+    if part.sets or part.publications:
+        done = _done(part)
+        check_sets(part.sets, done)
+        check_publications(part.publications, done)
     for tasks in part.children:
         check_tasks(tasks)
     for each in part.additions:
-        _check_addition(each)
+        check_queued(each)
     if part.swaps:
         if count != 1 or part.status_column()[0] is not Status.DONE:
             raise BadPayload("a part with swaps holds one task, and that task is done")
@@ -172,15 +176,10 @@ def check_together(parts: Sequence[Part]) -> None:
         raise BadPayload("two parts of one commit name the same task")
 
 
-def _check_addition(new: Addition) -> None:
-    """Refuse what a commit cannot decide: a run that may have ended, or links into a run that is not known before."""
-    if new.opens is None:
-        raise BadPayload(f"a part adds tasks to run {new.run}, which may have ended: give the run that it `opens`")
-    check_opens(new.opens)
-    if new.joins or new.waiters or any(tasks.join is not None or tasks.waits for tasks in new.tasks):
-        raise BadPayload("what a part adds to another run has no joins and waits for nobody")
-    for tasks in new.tasks:
-        check_tasks(tasks)
+def _done(part: Part) -> set[int]:
+    if isinstance(part.statuses, Status):
+        return set(part.tasks) if part.statuses is Status.DONE else set()
+    return {task for task, status in zip(part.tasks, part.statuses, strict=True) if status is Status.DONE}
 
 
 def _statuses(part: Part) -> frozenset[Status]:

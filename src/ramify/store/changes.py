@@ -21,6 +21,7 @@ from ramify.model.limit import Limit
 from ramify.model.mark import Mark
 from ramify.model.run import RunState, StoredRun
 from ramify.model.task import NewTasks
+from ramify.model.topic import Publication
 from ramify.model.value import Key, StoredValue
 from ramify.store.answers import Answer
 from ramify.store.rows import SegmentRow, SpanRow
@@ -177,6 +178,8 @@ class Changes:
     ungated: list[tuple[int, int]] = field(default_factory=list)  #: a run, and the last round that is open
     ended: list[RunEnd] = field(default_factory=list)
     refused: list[tuple[bytes, int]] = field(default_factory=list)  #: tokens that were void, with how many tasks
+    #: Numbered when they are written, after all else of the verb: the last number of a topic is locked until the end.
+    publications: list[Publication] = field(default_factory=list)
     has_left: bool = False  #: the session of the process ends
     has_died: bool = False  #: as that of a worker that died
     offered_again: int = 0  #: how many of its tasks are offered again

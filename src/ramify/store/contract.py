@@ -34,6 +34,9 @@ changes them. A claim takes nothing beyond one, and puts what must wait in line,
 verb that makes room, or takes the head of a line away, readies the next in the same transaction, so that no place stays
 free while somebody waits for it.
 
+*Numbers of a topic are dense and follow the order of commits* (`ramify.model.topic`), so a reader misses nothing. Verbs
+that end runs or failed tasks publish that themselves while somebody listens (`ramify.model.own_topics`).
+
 *The live row is the truth.* Every published unfinished task is set in exactly one live segment, and no finished one in
 any. Nothing enters the log except under a segment.
 
@@ -64,6 +67,7 @@ from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks
+from ramify.model.topic import Publication
 from ramify.model.value import Swap
 from ramify.store.description import Description
 from ramify.store.reads import Reads
@@ -95,8 +99,8 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Vacuumed(msgspec.Struct, frozen=True):
-    """The effect of `vacuum`: unpublished task rows, expired keys, sessions of long-dead processes, bytes of space, and
-    expired values.
+    """The effect of `vacuum`: unpublished task rows, old sessions, bytes of space; keys, values and publications that
+    have expired.
     """
 
     tasks: int = 0
@@ -104,11 +108,12 @@ class Vacuumed(msgspec.Struct, frozen=True):
     sessions: int = 0
     space: int = 0
     values: int = 0
+    publications: int = 0
 
     @property
     def is_more(self) -> bool:
         """True if there may be more to remove."""
-        return bool(self.tasks or self.keys or self.sessions or self.space or self.values)
+        return any((self.tasks, self.keys, self.sessions, self.space, self.values, self.publications))
 
 
 class Store(Protocol):
@@ -271,7 +276,8 @@ class Store(Protocol):
         Keys are resolved after the guards, in order; a task's own key is free before its children ask for it. What goes
         to `later` keeps its deaths; if it awaits a run that has ended, it is due at once. A run that grows
         beyond its `max_tasks` is drained into HALTED, in the same transaction. `additions` are in other runs exactly if
-        the part is applied, and open them as in `append`. `seq` in the log follows the order of commits.
+        the part is applied, and open them as in `append`; so are `publications` in their topics, in the order of the
+        parts. `seq` in the log follows the order of commits.
         A part with `swaps` changes values with the end of its task, or, if one of them loses, changes nothing and is
         answered as `lost`: its task is held as before. Parts swap in their order, each after those before it, and may
         share a token.
@@ -283,10 +289,18 @@ class Store(Protocol):
         A row with a lane for each task comes apart: its tasks are offered again in a row for each lane.
         """
 
-    def swap(self, stamp: Stamp, swaps: Sequence[Swap]) -> bool:
+    def swap(
+        self,
+        stamp: Stamp,
+        swaps: Sequence[Swap],
+        additions: Sequence[Addition] = (),
+        publications: Sequence[Publication] = (),
+    ) -> bool:
         """Change values: all of them, or none if one of them is not at the version that was seen. False: it was lost.
 
         A value that has expired counts as absent. Versions are reserved ids, so none is ever used twice.
+        `additions`, as in a part of a commit, and `publications` are there exactly if it is not lost: of two that move
+        a reader, one adds its tasks.
         """
 
     # runs
@@ -423,7 +437,7 @@ class Store(Protocol):
         """
 
     def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
-        """Remove up to `limit` garbage rows, expired keys and values, and old sessions. Logs stay.
+        """Remove up to `limit` garbage rows, expired keys, values and publications, and old sessions. Logs stay.
 
         Up to `limit` pages of free space go back to the file system, but for this share of all, which new work fills.
         """

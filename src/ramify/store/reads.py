@@ -27,6 +27,7 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
+from ramify.model.topic import StoredPublication, Topic
 from ramify.model.value import Key, StoredValue
 from ramify.store.error_groups import ErrorSummary
 
@@ -137,8 +138,8 @@ class LiveCounts(msgspec.Struct, frozen=True):
 class CommitRow(msgspec.Struct, frozen=True):
     """One applied commit: who, its number, when, and how many events it wrote.
 
-    So is the start of a run, by no process and without events, unless a commit opened the run; and so are decisions
-    about runs.
+    So is the start of a run, by no process and without events, unless a commit or a swap opened the run; and so are
+    decisions about runs.
     """
 
     seq: int
@@ -361,6 +362,19 @@ class Reads(Protocol):
         """Return values by space and name (page), of one space or of all; expired ones may be among them.
 
         The next ones come `after` the key of the last one.
+        """
+
+    def publications(self, topic: str, *, after: int = 0, limit: int = 100) -> Sequence[StoredPublication]:
+        """Return the next publications of a topic by number (tail); of one that nobody published to, none.
+
+        The next ones come after the number of the last one, and none that is committed later has a smaller number.
+        Those that have expired may be there or not.
+        """
+
+    def topics(self, *, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[Topic]:
+        """Return topics to which something was published, by name (page), or those whose names begin with a `prefix`.
+
+        The next ones come `after` the name of the last one. Its price grows with how many it returns.
         """
 
     def logs(

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from ramify.errors import Reaped
-from ramify.model.addition import Addition
+from ramify.model.addition import Addition, check_queued
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part, check_part
 from ramify.model.deciding import Settle, check_into, check_settle
@@ -24,6 +24,7 @@ from ramify.model.process import Stamp
 from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, check_staged
+from ramify.model.topic import Publication, check_publications
 from ramify.model.value import Swap, check_swaps
 from ramify.store.changes import AskAfter, Changes
 from ramify.store.tables import Reported, Tables
@@ -141,10 +142,22 @@ class DurableStore(ABC):
         """Put claims back."""
         return self._write(lambda tables: staging.release(tables, stamp, tokens, self.now()), stamp=stamp)
 
-    def swap(self, stamp: Stamp, swaps: Sequence[Swap]) -> bool:
-        """Change values."""
+    def swap(
+        self,
+        stamp: Stamp,
+        swaps: Sequence[Swap],
+        additions: Sequence[Addition] = (),
+        publications: Sequence[Publication] = (),
+    ) -> bool:
+        """Change values, with what is added and published if they change."""
         check_swaps(swaps)
-        return self._write(lambda tables: values.swap(tables, stamp, swaps, self.now()), stamp=stamp)
+        check_publications(publications)
+        for each in additions:
+            check_queued(each)
+        groups = [tasks for each in additions for tasks in each.tasks]
+        return self._write(
+            lambda tables: values.swap(tables, stamp, swaps, additions, publications, self.now()), groups, stamp
+        )
 
     # runs
 

@@ -9,6 +9,7 @@ moment between two verbs:
 * an ended run has no live row, nobody awaits it, and no row is stuck where nobody will ever move it;
 * joins have arrived as often as they say, and no full one still holds its task back;
 * a line of a limit has a head unless its place is full, and nothing is in a line without a limit;
+* numbers and times of a topic rise, up to its last number, and what a task published came with an end of it;
 * a run that was forgotten has nothing to work on. How far it is gone is not asked.
 
 It does not know what should have been created: whether children exist exactly once is for the test that made them.
@@ -24,8 +25,10 @@ from msgspec.structs import replace
 from ramify.model.event import UNTRIED, Event, History, Status, Tally, fold
 from ramify.model.join import Join
 from ramify.model.limit import LIMITS, is_full, read_limits
+from ramify.model.own_topics import FAILED, FAILURES_TOPIC
 from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import LIVE_STATES, MASK_WIDTH, Segment, SegmentState, tasks_in
+from ramify.model.topic import StoredPublication, Topic
 from ramify.store.contract import Store
 from ramify.store.reads import PAGE_LIMIT, Reads
 from ramify.testing.paging import every
@@ -52,6 +55,7 @@ def check(store: Store) -> list[str]:
     dead = {p.id for p in reads.processes() if p.reaped}
     complaints += [complaint for row in rows for complaint in _row(row, dead)]
     complaints += _lines(reads, rows)
+    complaints += [f"topic {topic.name!r}: {each}" for topic in _topics(reads) for each in _topic(reads, topic)]
     for run in runs:
         account = _forgotten(by_run[run.id]) if run.state is RunState.FORGOTTEN else _of_run(reads, run, by_run[run.id])
         complaints += [f"run {run.id}: {complaint}" for complaint in account]
@@ -74,6 +78,35 @@ def _lines(reads: Reads, rows: Sequence[Segment]) -> Iterator[str]:
             held = (r for r in rows if r.state is SegmentState.CLAIMED and place.counts(r.kind, r.queue, r.lane))
             if not is_full(place.limit.numbers, sum(len(r.tasks) for r in held)):
                 yield f"row {row.id} is LIMITED in line {row.line}, which has room and no head"
+
+
+def _topics(reads: Reads) -> Iterator[Topic]:
+    after = ""
+    while some := reads.topics(after=after, limit=PAGE_LIMIT):
+        yield from some
+        after = some[-1].name
+
+
+def _topic(reads: Reads, topic: Topic) -> Iterator[str]:
+    """Check that a reader of a topic gets all of it in order, and that tasks published with their ends."""
+    before, found = StoredPublication(topic.name, topic.first - 1, b"", None, 0), False
+    how = FAILED if topic.name == FAILURES_TOPIC else {Status.DONE}
+    by_task: dict[int, int] = {}
+    while some := reads.publications(topic.name, after=before.number if found else 0, limit=PAGE_LIMIT):
+        for each in some:
+            if not found and each.number != topic.first:
+                yield f"it begins with {each.number}, and is said to begin with {topic.first}"
+            if each.number <= before.number or each.at < before.at:
+                yield f"number {each.number} of {each.at} comes after number {before.number} of {before.at}"
+            if each.task is not None and len(by_task) < SAMPLE:
+                by_task[each.task] = each.number
+            before, found = each, True
+    if before.number > topic.last or (not found and topic.first != topic.last + 1):
+        yield f"its last number is {topic.last}, and it holds {topic.first} to {before.number}"
+    # What a task published stays when it is forgotten.
+    for task in reads.standings(list(by_task)):
+        if how.isdisjoint(event.status for event in reads.events(task, task)):
+            yield f"number {by_task[task]} was published by task {task}, which never ended so"
 
 
 def _of_run(reads: Reads, run: StoredRun, rows: Sequence[Segment]) -> Iterator[str]:

@@ -17,13 +17,15 @@ from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.process import Stamp
 from ramify.model.reopening import REOPEN_LIMIT
-from ramify.model.run import Follows, NewRun, RunState
+from ramify.model.run import Follows, NewRun, Order, RunState
 from ramify.model.task import MAX_KEY, MAX_NAME, MAX_PAYLOAD, NewTasks
+from ramify.model.topic import Publication
 from ramify.model.value import Swap
 from tests.store.machine.pair import Client, Worker
 from tests.store.machine.scene import EVERYTHING, Scene
 
 FAR = 2**40
+OPENS = NewRun(FAR, "mail", shape="queue", order=Order.ANY, endless=True)
 Call = tuple[Client, str, tuple[Any, ...], dict[str, Any]]
 
 #: Columns of a group of two tasks that do not fit.
@@ -133,6 +135,11 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
         [Part(b"x", [1, 2], swaps=[Swap("a", "b", None, free, b"")])],
         [Part(b"x", [1], Status.FAILED, swaps=[Swap("a", "b", None, free, b"")])],
         [Part(b"x", [1], swaps=[Swap("a", "", None, free, b"")])],
+        [Part(b"x", [1], publications=[Publication("", b"")])],
+        [Part(b"x", [1], publications=[Publication("a", b"", "")])],
+        [Part(b"x", [1], publications=[Publication("ramify.failures", b"")])],
+        [Part(b"x", [1], publications=[Publication("a", b"", task=2)])],
+        [Part(b"x", [1], Status.FAILED, publications=[Publication("a", b"", task=1)])],
         [Part(b"x", [1, 2], values=[None])],
         [Part(b"x", [1, 2], [Status.DONE])],
         [Part(b"x", [1], later=[Later([1], 0)])],
@@ -142,6 +149,15 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
         [Part(b"x", [1], children=[structs.replace(two, kind="")])],
     ):
         yield "commit", stamp, parts
+    for swaps, additions, publications in (
+        ([], [Addition(FAR, [two])], []),
+        ([], [Addition.opening(OPENS, [structs.replace(two, waits=True)])], []),
+        ([], [Addition.opening(OPENS, [structs.replace(two, first=FAR)])], []),
+        ([], [Addition.opening(structs.replace(OPENS, endless=False), [two])], []),
+        ([], [], [Publication("a", b"", keep=-1)]),
+        ([], [], [Publication("a", b"", task=1)]),
+    ):
+        yield "swap", stamp, swaps, additions, publications
     yield "stage", stamp, b"x", [structs.replace(two, waits=True)]
 
 

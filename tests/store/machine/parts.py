@@ -30,6 +30,7 @@ def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, tok
         statuses = [choose.one(OUTCOMES) for _ in tasks]
     column = [statuses] * len(tasks) if isinstance(statuses, Status) else statuses
     ended = [task for task, status in zip(tasks, column, strict=True) if status.is_end]
+    done = [task for task, status in zip(tasks, column, strict=True) if status is Status.DONE]
     work, heirs = _following(choose, scene, shop, claim.run, tasks, ended)
     staged = choose.some(scene.staged(worker, token))
     kept = choose.number(0, len(staged))
@@ -48,9 +49,10 @@ def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, tok
         [row.first for row in staged[:kept]],
         [row.first for row in staged[kept:]],
         heirs,
-        sets=_sets(choose, [task for task, status in zip(tasks, column, strict=True) if status is Status.DONE]),
+        sets=_sets(choose, done),
         additions=[shop.addition(choose) for _ in range(choose.number(1, 2))] if choose.chance(4) else (),
         swaps=shop.swaps(choose) if column == [Status.DONE] and choose.chance() else (),
+        publications=shop.publications(choose, done) if choose.chance(3) else (),
     )
 
 
@@ -106,7 +108,15 @@ def _following(
 def swapping(choose: Choices, shop: Workshop, worker: Worker, token: bytes) -> list[Part]:
     """A part for each of some tasks of one claim, and perhaps one for others of them, in any order."""
     chosen = choose.some(worker.left[token], least=1, most=4)
-    parts = [Part(token, [task], swaps=shop.swaps(choose)) for task in chosen]
+    parts = [
+        Part(
+            token,
+            [task],
+            swaps=shop.swaps(choose),
+            publications=shop.publications(choose, [task]) if choose.chance(3) else (),
+        )
+        for task in chosen
+    ]
     rest = [task for task in worker.left[token] if task not in chosen]
     if rest and choose.chance():
         parts.insert(choose.number(0, len(parts)), Part(token, rest))

@@ -16,6 +16,7 @@ from ramify.model.context import ContextValue
 from ramify.model.event import ENDS
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import Segment
+from ramify.model.topic import StoredPublication
 from ramify.store.contract import Store
 from ramify.store.reads import PAGE_LIMIT, Page, Reads
 from ramify.testing.paging import every
@@ -47,12 +48,22 @@ def picture(store: Store, known: Callable[[bytes], bytes]) -> Picture:
         "processes": [structs.replace(process, beat_age=None, durability="") for process in reads.processes()],
         "refusals": _refusals(reads, known),
         "values": list(reads.values()),
+        "topics": (topics := reads.topics()),
+        "publications": [_published(reads, topic.name) for topic in topics],
         "decisions": [all_of(reads.decisions, run.id, limit=2) for run in runs],
         "movable": [store.movable(limit) for limit in (0, 1, ROWS)],
     }
     for run in runs:
         seen |= {f"{what} of run {run.id}": rows for what, rows in _of_run(reads, run).items()}
     return seen
+
+
+def _published(reads: Reads, topic: str) -> list[StoredPublication]:
+    """All of a topic, a page at a time."""
+    found: list[StoredPublication] = []
+    while some := reads.publications(topic, after=found[-1].number if found else 0, limit=ROWS):
+        found += some
+    return found
 
 
 def close_up(store: Store) -> Picture:

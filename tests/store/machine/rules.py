@@ -120,7 +120,8 @@ class WorkMachine(RuleBasedStateMachine):
         yield 32, self.commit, holds
         yield 2, self.finish_all_it_holds, holds
         yield 4, self.commit_with_swaps, holds
-        yield 2, self.swap, workers
+        yield 3, self.swap, workers
+        yield 1, self.listen, workers
         yield 2, self.limit, workers
         yield 2, self.finish_a_run, open_runs
         yield 12, self.stage, holds
@@ -399,7 +400,17 @@ class WorkMachine(RuleBasedStateMachine):
 
     def swap(self, choose: Choices) -> None:
         worker = self._worker(choose)
-        worker.send("swap", self.shop.swaps(choose), lost=choose.chance(4))
+        swaps = self.shop.swaps(choose) if choose.chance() else []
+        additions = [self.shop.addition(choose) for _ in range(choose.number(1, 2))] if choose.chance(3) else []
+        publications = self.shop.publications(choose) if choose.chance() else []
+        self.seen["published"] += bool(publications)
+        worker.send("swap", swaps, additions, publications, lost=choose.chance(4))
+
+    def listen(self, choose: Choices) -> None:
+        """Somebody listens to what stores tell, or no more."""
+        worker = self._worker(choose)
+        self.seen["listens"] += 1
+        worker.send("swap", [self.shop.listens(choose)], lost=choose.chance(4))
 
     def limit(self, choose: Choices) -> None:
         """A limit begins, changes or ends."""

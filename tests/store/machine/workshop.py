@@ -15,9 +15,11 @@ from ramify.model.addition import Addition
 from ramify.model.join import AHEAD, BEFORE, NewJoins, NewWaiters, Rule
 from ramify.model.key import Hold
 from ramify.model.limit import LIMITS, Limit, Numbers, Pace, StoredLimit, write_limit
+from ramify.model.own_topics import FAILURES_TOPIC, RUN_ENDS_TOPIC, TOPICS, StoredTopic, write_topic
 from ramify.model.policy import SECOND
 from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
+from ramify.model.topic import Publication
 from ramify.model.value import Swap
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Worker
@@ -118,6 +120,27 @@ class Workshop:
             if seen is not None and choose.chance(4):
                 swaps[-1] = Swap("quota", name, seen, 0)
         return swaps
+
+    def publications(self, choose: Choices, done: Sequence[int] = ()) -> list[Publication]:
+        """Some facts for two topics, of tasks that are done or of nobody."""
+        return [
+            Publication(
+                choose.one(("bills", "ü.%")),
+                choose.one((b"1", b"", b"\0\xff")),
+                choose.one((None, "k", "ü")),
+                choose.one((None, *WAITS)),
+                choose.one((None, *done)),
+            )
+            for _ in range(choose.number(1, 4))
+        ]
+
+    def listens(self, choose: Choices) -> Swap:
+        """Somebody listens to a topic of the store itself, for a while or for good; or no more."""
+        topic = choose.one((FAILURES_TOPIC, RUN_ENDS_TOPIC))
+        declared = StoredTopic(choose.one((None, *WAITS)))
+        expires = self.later(choose) if choose.chance(3) else None
+        value = None if choose.chance(4) else write_topic(declared)
+        return Swap(TOPICS, topic, None, self.ids(choose, 1), value, expires)
 
     def limit(self, choose: Choices) -> Swap:
         """One of three limits: of a kind or two, per lane or of a queue, by number or by rate; or its end."""

@@ -85,6 +85,9 @@ def test_a_schema_of_another_program_and_a_newer_one_are_refused(tmp_path: Path)
     pipe.trip([(f"UPDATE {name}.store SET version = 999", ())])
     with pytest.raises(SchemaTooNew, match="newer Ramify"):
         PostgresStore(url, folder=tmp_path)
+    pipe.trip([(f"UPDATE {name}.store SET version = 1", ())])
+    with pytest.raises(StoreRefused, match="before the first release"):
+        PostgresStore(url, folder=tmp_path)
     pipe.close()
     with pytest.raises(ConfigError, match="expected a name of letters"):
         PostgresStore(f"{server()}&schema=a;b", folder=tmp_path)

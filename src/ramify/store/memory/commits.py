@@ -21,7 +21,7 @@ from ramify.model.mark import Scope
 from ramify.model.process import Stamp
 from ramify.model.segment import SegmentState, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
-from ramify.store.memory import adding, claims, context, entries, joins, keys, lines
+from ramify.store.memory import adding, claims, context, entries, joins, keys, lines, runs, topics
 from ramify.store.memory.tables import MemorySegment, MemorySpan, MemoryTables
 from ramify.store.reads import Refusal
 
@@ -96,10 +96,9 @@ def _apply(
     for task, heir in part.heirs.items():
         for join, slot in joins.memberships(tables, task):
             arrivals += joins.wait_for(tables, became.get(heir, heir), join, slot)
-    for each in part.additions:
-        other = entries.opened_for(tables, each, len(tables.commits) - 1, now)
-        for tasks in each.tasks:
-            adding.add(tables, other, tasks, 0, process, now)
+    entries.queue(tables, part.additions, len(tables.commits) - 1, process, now)
+    topics.publish(tables, part.publications, now)
+    topics.tell_failures(tables, runs.as_run(run), row.span, part, now)
     # The part before may have ended the last task of the claim: then what it staged is garbage by now.
     for first in part.discard if part.token in tables.tokens else ():
         adding.discard(adding.staged(tables, first, part.token))

@@ -99,6 +99,15 @@ def opened_for(tables: MemoryTables, new: Addition, since: int, now: int) -> Run
     return row
 
 
+def queue(tables: MemoryTables, additions: Iterable[Addition], since: int, process: int, now: int) -> bool:
+    """Add tasks to queues along with other work; whether one of them begins with it, right after `since` in the log."""
+    into = [(opened_for(tables, each, since, now), each.tasks) for each in additions]
+    for row, groups in into:
+        for tasks in groups:
+            adding.add(tables, row, tasks, 0, process, now)
+    return any(row.since == since for row, _ in into)
+
+
 def _newest(tables: MemoryTables, new: Addition) -> StoredRun | None:
     generations = [generation for name, generation in tables.names if new.opens and name == new.opens.name]
     if not generations or new.opens is None:

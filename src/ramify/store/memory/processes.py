@@ -20,7 +20,7 @@ from ramify.model.process import NewProcess, Reap
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
 from ramify.store.contract import GAP_SHARE, SESSION_SECONDS, Vacuumed
-from ramify.store.memory import commits, values
+from ramify.store.memory import commits, topics, values
 from ramify.store.memory.tables import BEATS_KEPT, MemorySegment, MemoryTables, SessionRow
 
 
@@ -130,7 +130,8 @@ def vacuum(tables: MemoryTables, now: int, limit: int) -> Vacuumed:
         del tables.keys[name]
     sessions = _forget_old(tables, now - SESSION_SECONDS * SECOND)
     gone = values.remove_expired(tables, now, limit)
-    return Vacuumed(_remove_garbage(tables, limit), len(expired), sessions, values=gone)
+    old = topics.remove_expired(tables, now, limit)
+    return Vacuumed(_remove_garbage(tables, limit), len(expired), sessions, values=gone, publications=old)
 
 
 def _forget_old(tables: MemoryTables, before: int) -> int:

@@ -22,10 +22,11 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row, check_name
+from ramify.model.topic import StoredPublication, Topic, check_number, check_topic
 from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue
 from ramify.store.clock import Clock
 from ramify.store.error_groups import ErrorSummary, group_errors
-from ramify.store.memory import joins, keys, live
+from ramify.store.memory import joins, keys, live, topics
 from ramify.store.memory.editions import is_replaced
 from ramify.store.memory.runs import as_run
 from ramify.store.memory.tables import MemorySegment, MemorySpan, MemoryTables, RunRow, SessionRow
@@ -347,6 +348,16 @@ class MemoryReads:
         with self._tables.lock:
             keys = sorted(key for key in self._tables.values if key > after and space in (None, key[0]))
             return [self._tables.values[key] for key in keys[: page_size(limit)]]
+
+    def publications(self, topic: str, *, after: int = 0, limit: int = 100) -> Sequence[StoredPublication]:
+        """Return the next publications of a topic."""
+        with self._tables.lock:
+            return topics.publications(self._tables, check_topic(topic), check_number(after), page_size(limit))
+
+    def topics(self, *, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[Topic]:
+        """Return topics by name."""
+        with self._tables.lock:
+            return topics.page(self._tables, prefix, after, page_size(limit))
 
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000

@@ -14,7 +14,7 @@ from ramify.model.event import Status, Tally
 from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungate, next_move
 from ramify.model.run import Advanced, NewRun, RunState, StoredRun, ends_as, seconds_left, stalled, too_many
 from ramify.model.segment import LIVE_STATES, SegmentState, tasks_in
-from ramify.store.memory import joins, keys
+from ramify.store.memory import joins, keys, topics
 from ramify.store.memory.tables import MemorySegment, MemoryTables, RunRow
 from ramify.store.reads import Sweep
 
@@ -165,6 +165,7 @@ def _count(tables: MemoryTables, run: RunRow, *statuses: Status | Tally) -> int:
 
 def _close(tables: MemoryTables, run: RunRow, state: RunState, reason: str | None, now: int) -> Advanced:
     run.state, run.reason, run.ended = state, reason, now
+    topics.tell_end(tables, as_run(run), now)
     tables.marks.pop(run.new.id, None)
     for row in tables.segments.values():
         if row.awaits == run.new.id:

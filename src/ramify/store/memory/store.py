@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from ramify.errors import BadPayload, Reaped, StoreRefused
-from ramify.model.addition import Addition
+from ramify.model.addition import Addition, check_queued
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
@@ -28,6 +28,7 @@ from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, check_count, check_staged
+from ramify.model.topic import Publication, check_publications
 from ramify.model.value import Swap, check_swaps
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import Beat, Vacuumed
@@ -273,14 +274,23 @@ class MemoryStore:
             self._changed()
             return void
 
-    def swap(self, stamp: Stamp, swaps: Sequence[Swap]) -> bool:
-        """Change values."""
+    def swap(
+        self,
+        stamp: Stamp,
+        swaps: Sequence[Swap],
+        additions: Sequence[Addition] = (),
+        publications: Sequence[Publication] = (),
+    ) -> bool:
+        """Change values, with what is added and published if they change."""
         check_swaps(swaps)
+        check_publications(publications)
+        for each in additions:
+            check_queued(each)
         with self._tables.lock:
             again = self._tables.consumed(stamp)
             if again is not None:
                 return _same(again.answer, Swapped).done
-            done = values.swap(self._tables, swaps, self.now())
+            done = values.swap(self._tables, stamp, swaps, additions, publications, self.now())
             self._tables.consume(stamp, Swapped(done))
             self._changed()
             return done

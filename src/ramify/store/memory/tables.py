@@ -28,6 +28,7 @@ from ramify.model.process import NewProcess, Stamp, counter_slot
 from ramify.model.run import NewRun, Order, RunState
 from ramify.model.segment import LIVE_STATES, SegmentState
 from ramify.model.task import Row
+from ramify.model.topic import StoredPublication
 from ramify.model.value import Key, StoredValue
 from ramify.store.reads import CommitRow, Refusal, RunDecision, Sweep
 
@@ -211,6 +212,9 @@ class MemoryTables:
     values: dict[Key, StoredValue] = field(default_factory=dict)
     #: Those of them that are limits.
     limits: Limits = NO_LIMITS
+    #: By topic and number; the last number of each topic, and when it was given.
+    publications: dict[str, dict[int, StoredPublication]] = field(default_factory=lambda: defaultdict(dict))
+    topics: dict[str, tuple[int, int]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     lines: list[StoredLine] = field(default_factory=list)
     next_line: int = 1

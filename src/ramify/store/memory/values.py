@@ -4,20 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ramify.model.addition import Addition
 from ramify.model.commit import Part
 from ramify.model.limit import LIMITS
+from ramify.model.process import Stamp
+from ramify.model.topic import Publication
 from ramify.model.value import Swap
-from ramify.store.memory import lines
+from ramify.store.memory import adding, entries, lines, topics
 from ramify.store.memory.tables import MemoryTables
 
 
-def swap(tables: MemoryTables, swaps: Sequence[Swap], now: int) -> bool:
-    """Swap all of these values, or none if one of them is not what was seen."""
+def swap(
+    tables: MemoryTables,
+    stamp: Stamp,
+    swaps: Sequence[Swap],
+    additions: Sequence[Addition],
+    publications: Sequence[Publication],
+    now: int,
+) -> bool:
+    """Swap all of these values, with what is added and published then; or nothing of it."""
+    adding.check_room(tables, [tasks for each in additions for tasks in each.tasks])
+    if not _wins(tables, swaps, now):
+        return False
+    entries.check_opening(tables, additions)
+    _change(tables, swaps)
+    if entries.queue(tables, additions, len(tables.commits), stamp.process, now):
+        # A run that begins has its start in the log.
+        tables.new_commit(stamp.process, stamp.n, now)
+    topics.publish(tables, publications, now)
+    return True
+
+
+def _wins(tables: MemoryTables, swaps: Sequence[Swap], now: int) -> bool:
+    """Return whether all that these swaps have seen still stands."""
     for each in swaps:
         known = tables.values.get(each.key)
         version = 0 if known is None or (known.expires is not None and known.expires <= now) else known.version
         if each.seen not in (None, version):
             return False
+    return True
+
+
+def _change(tables: MemoryTables, swaps: Sequence[Swap]) -> None:
+    """Write what these swaps leave."""
     for each in swaps:
         if not each.version:
             continue
@@ -28,7 +57,6 @@ def swap(tables: MemoryTables, swaps: Sequence[Swap], now: int) -> bool:
             tables.values[each.key] = made
         if each.space == LIMITS:
             lines.change(tables, each.name)
-    return True
 
 
 def swapped(tables: MemoryTables, parts: Sequence[Part], now: int) -> tuple[list[Part], tuple[int, ...]]:
@@ -36,10 +64,11 @@ def swapped(tables: MemoryTables, parts: Sequence[Part], now: int) -> tuple[list
     applied: list[Part] = []
     lost: list[int] = []
     for part in parts:
-        if part.swaps and not swap(tables, part.swaps, now):
+        if not _wins(tables, part.swaps, now):
             lost += part.tasks
-        else:
-            applied.append(part)
+            continue
+        _change(tables, part.swaps)
+        applied.append(part)
     return applied, tuple(lost)
 
 

@@ -22,7 +22,7 @@ from ramify.model.policy import SECOND
 from ramify.model.process import Away, NewProcess, Process, Reap
 from ramify.store import here
 from ramify.store.contract import SESSION_SECONDS, Vacuumed
-from ramify.store.postgres import rows
+from ramify.store.postgres import rows, topics
 from ramify.store.postgres.link import ServerLink, Transaction
 from ramify.store.postgres.pipe import Asked, Rows
 from ramify.store.postgres.tables import PgTables
@@ -210,14 +210,16 @@ def vacuum(link: ServerLink, liveness: Liveness, limit: int, now: int) -> Vacuum
 
     def remove(db: Transaction) -> tuple[Vacuumed, list[int]]:
         tasks = _remove_garbage(db, limit)
-        expired, values, gone = db.trip(
+        expired, values, published, gone = db.trip(
             [
                 (EXPIRED_KEYS, (now, limit)),
                 (EXPIRED_VALUES, (now, limit)),
+                (topics.EXPIRED, (now, limit)),
                 (OLD_SESSIONS, (now - SESSION_SECONDS * SECOND,)),
             ]
         )
-        return Vacuumed(tasks, len(expired), len(gone), 0, len(values)), [number for (number,) in gone]
+        removed = Vacuumed(tasks, len(expired), len(gone), 0, len(values), len(published))
+        return removed, [number for (number,) in gone]
 
     (removed, gone), _ = link.write(remove)
     liveness.forget(*gone)

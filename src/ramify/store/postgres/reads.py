@@ -22,9 +22,10 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.model.task import MAX_ID, Row, check_name
+from ramify.model.topic import StoredPublication, Topic, check_number, check_topic
 from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue
 from ramify.store.error_groups import ErrorSummary, group_errors
-from ramify.store.postgres import counters, joins, keys, live, log, processes, rows
+from ramify.store.postgres import context, counters, joins, keys, live, log, processes, rows, topics, values
 from ramify.store.postgres.link import ServerLink
 from ramify.store.postgres.query import ask
 from ramify.store.postgres.schema import HORIZON
@@ -101,8 +102,6 @@ JOINS = (
     " WHERE run = $1::bigint AND id > $2::bigint AND ($3::bool IS NULL OR fired = $3::bool)"
     " ORDER BY id LIMIT $4::bigint"
 )
-CONTEXT = "SELECT name, value, task, first_set, last_set FROM @context WHERE run = $1::bigint"
-VALUES = "SELECT space, name, value, version, expires FROM @value"
 LINES = (
     "SELECT seq, process, n, at, run, task, attempt, level, logger, text FROM @note WHERE run = $1::bigint"
     " AND ($2::bigint IS NULL OR task = $2::bigint) AND level >= $3::int AND seq > $4::bigint"
@@ -354,31 +353,33 @@ class PgReads:
         """Return what the tasks of a run have set, by name."""
         with self._link.read() as db:
             check_remembered(rows.run_row(db, run))
-            page = f"{CONTEXT} AND name > $2::text ORDER BY name LIMIT $3::bigint"
-            return [ContextValue(*row) for row in db.ask(page, run, after, page_size(limit))]
+            return context.page(db, run, after, page_size(limit))
 
     def context_value(self, run: int, name: str) -> ContextValue | None:
         """Return what stands under one name."""
         with self._link.read() as db:
             check_remembered(rows.run_row(db, run))
-            found = db.ask(f"{CONTEXT} AND name = $2::text", run, check_name(A_NAME, name))
-            return ContextValue(*found[0]) if found else None
+            return context.value(db, run, check_name(A_NAME, name))
 
     def value(self, space: str, name: str) -> StoredValue | None:
         """Return one value as it is stored."""
-        key = check_name(A_SPACE, space), check_name(A_VALUE, name)
         with self._link.read() as db:
-            found = db.ask(f"{VALUES} WHERE space = $1::text AND name = $2::text", *key)
-            return StoredValue(*found[0]) if found else None
+            return values.one(db, (check_name(A_SPACE, space), check_name(A_VALUE, name)))
 
     def values(self, *, space: str | None = None, after: Key = ("", ""), limit: int = 100) -> Sequence[StoredValue]:
         """Return values by space and name."""
-        where, bound = "(space, name) > ($1::text, $2::text)", after
-        if space is not None:
-            where, bound = "space = $1::text AND name > $2::text", (space, after[1] if after[0] == space else "")
         with self._link.read() as db:
-            found = db.ask(f"{VALUES} WHERE {where} ORDER BY space, name LIMIT $3::bigint", *bound, page_size(limit))
-            return [StoredValue(*row) for row in found]
+            return values.page(db, space, after, page_size(limit))
+
+    def publications(self, topic: str, *, after: int = 0, limit: int = 100) -> Sequence[StoredPublication]:
+        """Return the next publications of a topic."""
+        with self._link.read() as db:
+            return topics.publications(db, check_topic(topic), check_number(after), page_size(limit))
+
+    def topics(self, *, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[Topic]:
+        """Return topics by name."""
+        with self._link.read() as db:
+            return topics.page(db, prefix, after, page_size(limit))
 
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000

@@ -4,7 +4,8 @@ They are those of the SQLite store, where their reasons are written, with these 
 may hold a NUL, which `text` cannot, so they are `bytea`; names are compared by their bytes. Keys that are held for ever
 have one table. A place in the log is made of the number of its transaction, so that a tail that stops below the oldest
 one in flight misses nothing. Ids come from a sequence whose increment is the block, because a sequence that is set
-gives ids out twice. A session has its last beat and the folder that its lock file lies in.
+gives ids out twice. Publications need no place in the log: whoever gives them numbers has their topic alone. A session
+has its last beat and the folder that its lock file lies in.
 
 Rows of `segment`, `session`, `counter`, `joins` and `run` are changed all the time: room is left on their pages, so
 that a change finds it beside the row, and their dead versions are removed early, because all claims walk past those.
@@ -19,7 +20,7 @@ import secrets
 from ramify.errors import SchemaTooNew, StoreBroken, StoreRefused
 from ramify.store.postgres.pipe import Asked, Pipe, Refused
 
-VERSION = 1
+VERSION = 2
 #: Ids that one number of the sequence stands for.
 BLOCK = 64
 #: Places in the log that one transaction has.
@@ -165,6 +166,16 @@ CREATE TABLE @value (
 ) {_HOT};
 CREATE INDEX value_expires ON @value (expires, space, name) WHERE expires IS NOT NULL;
 
+CREATE TABLE @topic (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name {_NAME} NOT NULL UNIQUE, last bigint NOT NULL,
+    at bigint NOT NULL
+) {_HOT};
+CREATE TABLE @publication (
+    topic bigint NOT NULL, number bigint NOT NULL, value bytea NOT NULL, key {_NAME}, at bigint NOT NULL,
+    expires bigint, task bigint, PRIMARY KEY (topic, number)
+);
+CREATE INDEX publication_expires ON @publication (expires) WHERE expires IS NOT NULL;
+
 CREATE TABLE @note (
     seq bigint PRIMARY KEY, process bigint NOT NULL, n bigint NOT NULL, at bigint NOT NULL, run bigint NOT NULL,
     task bigint, attempt int NOT NULL, level int NOT NULL, logger bytea NOT NULL, text bytea NOT NULL
@@ -225,5 +236,10 @@ def found(pipe: Pipe, schema: str, *, block: int, create: bool) -> str:
         raise SchemaTooNew(
             f"schema {schema} was made by a newer Ramify (version {version}, this one knows {VERSION}). Install that "
             "version or newer"
+        )
+    if version < VERSION:
+        raise StoreRefused(
+            f"schema {schema} was made by a Ramify from before the first release (version {version}, this one knows "
+            f"{VERSION}) and cannot be upgraded. Name another one: ?schema="
         )
     return str(number)

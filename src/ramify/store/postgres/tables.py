@@ -367,7 +367,7 @@ def _is_news(changes: Changes) -> bool:
     moved = changes.drained or changes.opened or changes.ungated or changes.ended or changes.revived
     added = any(row.state is not SegmentState.CLAIMED for row in changes.segments)
     lined = changes.relimited or any(row.state is SegmentState.READY for row in changes.lined)
-    return bool(told or moved or added or lined or changes.longer)
+    return bool(told or moved or added or lined or changes.longer or changes.publications)
 
 
 def report_asked(after: AskAfter, now: int) -> list[Asked]:

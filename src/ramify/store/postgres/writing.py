@@ -18,7 +18,7 @@ from ramify.model.segment import pack
 from ramify.model.value import Key
 from ramify.store.answers import remember
 from ramify.store.changes import Believed, Changes
-from ramify.store.postgres import bulk, counters, editions, joins, keys, lines, loading, rows
+from ramify.store.postgres import bulk, counters, editions, joins, keys, lines, loading, rows, topics
 from ramify.store.postgres.link import Transaction
 from ramify.store.tuples import RUN_COLUMNS, SEGMENT_COLUMNS, SPAN_COLUMNS, segment_values, span_values, write_owner
 
@@ -211,6 +211,8 @@ def write(db: Transaction, changes: Changes, known: Known) -> int:
     if changes.answer is not None:
         answer = remember(replace(changes.answer, seq=changes.seq))
         db.later(CONSUME, changes.n, answer, changes.process)
+    if changes.publications:
+        topics.write(db, changes.publications, changes.now)
     return changes.seq
 
 

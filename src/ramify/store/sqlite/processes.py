@@ -23,7 +23,7 @@ from ramify.store import here
 from ramify.store.contract import SESSION_SECONDS, Vacuumed
 from ramify.store.presence.liveness import Liveness
 from ramify.store.record import death_of, is_stopping
-from ramify.store.sqlite import rows, values
+from ramify.store.sqlite import rows, topics, values
 from ramify.store.sqlite.file.db import Db
 from ramify.store.sqlite.file.link import Link
 from ramify.store.sqlite.tables import SqliteTables
@@ -175,8 +175,8 @@ def _vacuum(db: Db, now: int, limit: int, spare: float) -> tuple[Vacuumed, list[
     # They ended long ago: nothing can name them any more.
     old = (now - SESSION_SECONDS * SECOND,)
     gone = [number for (number,) in db.execute("DELETE FROM session WHERE gone_at < ? RETURNING process", old)]
-    expired = values.remove_expired(db, now, limit)
-    return Vacuumed(tasks, keys, len(gone), _give_back(db, limit, spare), expired), gone
+    ours, published = values.remove_expired(db, now, limit), topics.remove_expired(db, now, limit)
+    return Vacuumed(tasks, keys, len(gone), _give_back(db, limit, spare), ours, published), gone
 
 
 def _give_back(db: Db, limit: int, spare: float) -> int:

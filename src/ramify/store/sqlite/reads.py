@@ -19,6 +19,7 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.model.task import MAX_ID, Row, check_name
+from ramify.model.topic import StoredPublication, Topic, check_number, check_topic
 from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue
 from ramify.store import tuples
 from ramify.store.error_groups import ErrorSummary, group_errors
@@ -52,6 +53,7 @@ from ramify.store.sqlite import (
     processes,
     rows,
     standing,
+    topics,
     values,
 )
 from ramify.store.sqlite.file.db import Db
@@ -370,6 +372,16 @@ class SqliteReads:
         """Return values by space and name."""
         with self._link.read() as db:
             return values.page(db, space, after, page_size(limit))
+
+    def publications(self, topic: str, *, after: int = 0, limit: int = 100) -> Sequence[StoredPublication]:
+        """Return the next publications of a topic."""
+        with self._link.read() as db:
+            return topics.publications(db, check_topic(topic), check_number(after), page_size(limit))
+
+    def topics(self, *, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[Topic]:
+        """Return topics by name."""
+        with self._link.read() as db:
+            return topics.page(db, prefix, after, page_size(limit))
 
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000

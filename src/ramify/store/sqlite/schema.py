@@ -2,7 +2,8 @@
 
 Small tables that change: `session`, `run`, `segment`, `counter`, `total`, `key`, `joins`, `join_part`, `behind`,
 `mark`, `context`. The log, which only grows: `span`, `task`, `event`, `commits`, `sweep`, `decision`, and the keys that
-are held for ever (`once.py`).
+are held for ever (`once.py`). Publications are logs of their own, numbered by the rows of `topic`, and go when they
+expire.
 What tasks logged is in `note`, which grows as well and which no verb of the work reads; its numbers are never used
 twice. There are no updates of task and event rows, and no deletes but of ranges: what was never published (vacuum) and
 what a person wants to be forgotten. There is no index on them but their own order, so inserts stay sequential however
@@ -171,6 +172,15 @@ CREATE TABLE value (
     PRIMARY KEY (space, name)
 );
 CREATE INDEX value_expires ON value (expires) WHERE expires IS NOT NULL;
+
+CREATE TABLE topic (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, last INTEGER NOT NULL, at INTEGER NOT NULL
+);
+CREATE TABLE publication (
+    topic INTEGER NOT NULL, number INTEGER NOT NULL, value TEXT NOT NULL, key TEXT, at INTEGER NOT NULL,
+    expires INTEGER, task INTEGER, PRIMARY KEY (topic, number)
+) WITHOUT ROWID;
+CREATE INDEX publication_expires ON publication (expires) WHERE expires IS NOT NULL;
 
 CREATE TABLE note (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, process INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL,

@@ -15,7 +15,7 @@ from ramify.model.segment import pack
 from ramify.store import tuples
 from ramify.store.answers import remember
 from ramify.store.changes import Believed, Changes, Placed
-from ramify.store.sqlite import bulk, context, counters, editions, joins, lines, once, rows, values
+from ramify.store.sqlite import bulk, context, counters, editions, joins, lines, once, rows, topics, values
 from ramify.store.sqlite.bulk import TaskColumns
 from ramify.store.sqlite.file.db import Db
 
@@ -124,6 +124,8 @@ def write(db: Db, changes: Changes, columns: Mapping[int, TaskColumns]) -> int:
     if changes.answer is not None:
         answer = remember(replace(changes.answer, seq=changes.seq))
         db.execute(CONSUME, (changes.n, answer, changes.process))
+    if changes.publications:
+        topics.write(db, changes.publications, changes.now)
     return changes.seq
 
 

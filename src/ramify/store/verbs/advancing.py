@@ -12,7 +12,7 @@ from ramify.errors import UnknownRun
 from ramify.model.awaiting import AwaitingQuestions, awaits_others
 from ramify.model.event import Status
 from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungate, next_move
-from ramify.model.run import Advanced, Order, RunState, ends_as, seconds_left, stalled, too_many
+from ramify.model.run import Advanced, Order, RunState, StoredRun, ends_as, seconds_left, stalled, too_many
 from ramify.model.segment import SegmentState
 from ramify.store.changes import Changes, RunDrained, RunEnd
 from ramify.store.rows import SegmentRow
@@ -20,6 +20,7 @@ from ramify.store.tables import Tables
 from ramify.store.verbs.arriving import Arriving, EndedTasks
 from ramify.store.verbs.keys import Keys
 from ramify.store.verbs.lines import refill
+from ramify.store.verbs.telling import tell_ends
 
 #: After all rounds.
 _ALL_ROUNDS = 2**62
@@ -49,26 +50,42 @@ def unmoved(tables: Tables, asked: Sequence[tuple[int, int]], now: int) -> tuple
 def begin(tables: Tables, run: int, now: int) -> Advanced | None:
     """Open the next round of a run to which tasks were added, if some are ready or more may come; never an end."""
     at = _standing(tables, run)
-    return _move(tables, [(at, _next(tables, at, now))], now)[0] if at.endless or at.lowest is not None else None
+    if not at.endless and at.lowest is None:
+        return None
+    ended: list[StoredRun] = []
+    (answer,) = _move(tables, [(at, _next(tables, at, now))], ended, now)
+    tell_ends(tables, ended, now)
+    return answer
 
 
 def advance(tables: Tables, asked: Sequence[tuple[int, int]], now: int) -> tuple[Advanced, ...]:
     """Judge runs in their turn; see the contract. Those that concern nobody else are moved together."""
+    ended: list[StoredRun] = []
+    answers = _advance(tables, asked, ended, now)
+    tell_ends(tables, ended, now)
+    return answers
+
+
+def _advance(
+    tables: Tables, asked: Sequence[tuple[int, int]], ended: list[StoredRun], now: int
+) -> tuple[Advanced, ...]:
     moves = _moves(tables, asked, now)
     if len({run for run, _ in asked}) == len(asked) and all(_is_alone(at, move) for at, move in moves):
-        return _move(tables, moves, now)
-    return tuple(_move(tables, _moves(tables, [each], now), now)[0] for each in asked)
+        return _move(tables, moves, ended, now)
+    return tuple(_move(tables, _moves(tables, [each], now), ended, now)[0] for each in asked)
 
 
-def halt(tables: Tables, runs: Collection[int], now: int) -> None:
-    """Halt those of the runs that have more tasks than they may have."""
+def halt(tables: Tables, runs: Collection[int], now: int) -> Sequence[StoredRun]:
+    """Halt those of the runs that have more tasks than they may have. Those that end are still to be told."""
+    ended: list[StoredRun] = []
     counted = tables.counted(runs)
     for run in tables.runs(counted).values():
         if (why := too_many(run, counted[run.id])) is not None and not run.state.is_end:
             if run.state is not RunState.DRAINING:
                 changes = Changes(0, 0, now, drained=[RunDrained(run.id, RunState.HALTED, why)])
                 tables.write(changes)
-            advance(tables, [(run.id, run.round)], now)
+            _advance(tables, [(run.id, run.round)], ended, now)
+    return ended
 
 
 def _is_alone(at: RunStanding, move: Move) -> bool:
@@ -118,15 +135,17 @@ def _answer(at: RunStanding, now: int, *, moved: bool = False, gated_by: int | N
     return Advanced(at.state, at.round, moved, gated_by, left)
 
 
-def _move(tables: Tables, moves: Sequence[tuple[RunStanding, Move]], now: int) -> tuple[Advanced, ...]:
-    """Move runs on; several at once only if they concern nobody else."""
+def _move(
+    tables: Tables, moves: Sequence[tuple[RunStanding, Move]], over: list[StoredRun], now: int
+) -> tuple[Advanced, ...]:
+    """Move runs on; several at once only if they concern nobody else. Those that end are added to what is `over`."""
     changes = Changes(0, 0, now)
     moved = [(at._replace(round=move.round) if isinstance(move, Open) else at, move) for at, move in moves]
     changes.opened = [(at.round, at.run) for at, move in moved if isinstance(move, Open)]
     # Without a barrier the gate is opened for the rows of all rounds.
     opening = [at for at, move in moved if isinstance(move, Open | Ungate)]
     changes.ungated = [(at.run, at.round if at.order is Order.ROUNDS else _ALL_ROUNDS) for at in opening]
-    ended = _end(tables, changes, [at for at, move in moved if isinstance(move, End)])
+    ended = _end(tables, changes, [at for at, move in moved if isinstance(move, End)], over)
     answers: list[Advanced] = []
     headless: set[str] = set()
     for at, move in moved:
@@ -134,7 +153,7 @@ def _move(tables: Tables, moves: Sequence[tuple[RunStanding, Move]], now: int) -
             case Stay(gated_by):
                 answers.append(_answer(at, now, gated_by=gated_by))
             case Drain(late):
-                answers.append(_drain(tables, changes, at, late, headless))
+                answers.append(_drain(tables, changes, at, late, headless, over))
             case Open() | Ungate():
                 answers.append(_answer(at, now, moved=True))
             case End():
@@ -148,7 +167,7 @@ def _move(tables: Tables, moves: Sequence[tuple[RunStanding, Move]], now: int) -
     return tuple(answers)
 
 
-def _end(tables: Tables, changes: Changes, ending: Sequence[RunStanding]) -> dict[int, Advanced]:
+def _end(tables: Tables, changes: Changes, ending: Sequence[RunStanding], over: list[StoredRun]) -> dict[int, Advanced]:
     """End runs; what of them waits for what can never come is swept."""
     if not ending:
         return {}
@@ -169,12 +188,16 @@ def _end(tables: Tables, changes: Changes, ending: Sequence[RunStanding]) -> dic
         sweep(tables, changes, run.id, run.round, waiting)
         reason = stalled(stuck) if stuck else run.reason if state is at.bound_for else None
         changes.ended.append(RunEnd(run.id, state, reason))
+        over.append(replace(run, state=state, reason=reason))
         answers[run.id] = Advanced(state, run.round, moved=True)
     return answers
 
 
-def _drain(tables: Tables, changes: Changes, at: RunStanding, late: str | None, headless: set[str]) -> Advanced:
-    into, reason = at.bound_for, tables.runs([at.run])[at.run].reason
+def _drain(
+    tables: Tables, changes: Changes, at: RunStanding, late: str | None, headless: set[str], over: list[StoredRun]
+) -> Advanced:
+    run = tables.runs([at.run])[at.run]
+    into, reason = at.bound_for, run.reason
     if late is not None:
         into, reason = RunState.FAILED, late
         changes.drained.append(RunDrained(at.run, into, late))
@@ -185,6 +208,7 @@ def _drain(tables: Tables, changes: Changes, at: RunStanding, late: str | None, 
     if tables.rows_of(at.run, [SegmentState.CLAIMED], limit=1):
         return Advanced(RunState.DRAINING, at.round, moved=True)
     changes.ended.append(RunEnd(at.run, into, reason))
+    over.append(replace(run, state=into, reason=reason))
     return Advanced(into, at.round, moved=True)
 
 

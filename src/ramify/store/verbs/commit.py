@@ -21,6 +21,7 @@ from ramify.model.context import SetValue, after_set, outrun_by
 from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.links import check_once
+from ramify.model.own_topics import FAILURES
 from ramify.model.process import Stamp
 from ramify.model.run import StoredRun, too_many
 from ramify.model.segment import SegmentState, bounds, mask_of, trim
@@ -29,7 +30,7 @@ from ramify.store.answers import Answer
 from ramify.store.changes import AskAfter, Changes, Events
 from ramify.store.rows import SegmentRow, SpanRow, state_for
 from ramify.store.tables import Ask, Loaded, Tables
-from ramify.store.verbs import adding, advancing
+from ramify.store.verbs import adding, advancing, telling
 from ramify.store.verbs.adding import Adding
 from ramify.store.verbs.arriving import Arriving, EndedTasks
 from ramify.store.verbs.claim import Claiming, Outcome, after_again, after_taking
@@ -52,6 +53,8 @@ def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | Non
     changes = Changes(stamp.process, stamp.n, now)
     changes.refused = [(part.token, len(part.tasks)) for part in parts if part.token not in loaded.held]
     guarded, lost = _swapped(_guarded(tables, parts, loaded), loaded, changes)
+    publications = [new for _, part in guarded for new in part.publications]
+    publications += telling.failures(tables, loaded, guarded, now)
     answer = Answer("commit", refused=tuple(token for token, _ in changes.refused), lost=lost)
     places = Places(tables, loaded.limits, changes)
     places.count(row for row, _ in guarded)
@@ -64,7 +67,7 @@ def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | Non
         # The rest of the verb goes by what is there then.
         changes.seq = tables.write(changes)
         changes.go_on()
-        advancing.halt(tables, halted, now)
+        publications += telling.ends(tables, advancing.halt(tables, halted, now), now)
         loaded = tables.load(Ask(now, stamp, want=want, turn=turn))
         claiming = None if want is None else _claiming(tables, loaded, want, changes, ())
     after = AskAfter()
@@ -75,6 +78,8 @@ def commit(tables: Tables, stamp: Stamp, parts: Sequence[Part], want: Want | Non
         answer = replace(answer, tokens=taken.tokens, suspects=taken.suspects, looked=looked)
     after = after._replace(process=stamp.process)
     changes.answer, changes.after = answer, after
+    # Last of all, so that nobody who has the last number of a topic waits for anything else.
+    changes.publications = publications
     seq = tables.write(changes)
     return Outcome(replace(answer, seq=seq), after, turn)
 
@@ -93,7 +98,9 @@ def _ask(stamp: Stamp, parts: Sequence[Part], want: Want | None, turn: int, now:
         opens=may_open(each for part in parts for each in part.additions),
         want=want,
         turn=turn,
-        values={swap.key for part in parts for swap in part.swaps},
+        values={swap.key for part in parts for swap in part.swaps}.union(
+            [FAILURES] if any(map(telling.has_failures, parts)) else ()
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from ramify.model.run import NewRun, Order, RunState, Started, StoredRun, check_
 from ramify.model.task import Appended, NewTasks, check_apart, check_tasks
 from ramify.store.changes import Believed, Changes
 from ramify.store.tables import Ask, Loaded, Tables
-from ramify.store.verbs import adding, advancing
+from ramify.store.verbs import adding, advancing, telling
 from ramify.store.verbs.adding import AddedGroup, Adding, may_extend
 from ramify.store.verbs.arriving import Arriving
 from ramify.store.verbs.beliefs import Beliefs
@@ -80,7 +80,7 @@ def append(tables: Tables, additions: Sequence[Addition], now: int, beliefs: Bel
     added = _add(tables, changes, {run.id: run for run, _ in into}, rounds)
     tables.write(changes)
     if halted := overgrown(loaded, changes):
-        advancing.halt(tables, halted, now)
+        telling.tell_ends(tables, advancing.halt(tables, halted, now), now)
     beliefs.learn([run for run, each in into if each.opens is not None], changes)
     return added
 

@@ -39,6 +39,8 @@ FILES = (
     "retries",
     "context",
     "values",
+    "topics",
+    "own_topics",
     "columns",
     "stage",
     "release",

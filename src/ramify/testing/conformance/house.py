@@ -385,7 +385,9 @@ class House:
         context = [reads.context(run.id) for run in runs if run.state is not RunState.FORGOTTEN]
         values = reads.values(limit=PAGE_LIMIT)
         decisions = [reads.decisions(run.id, limit=PAGE_LIMIT).rows for run in runs]
-        return [runs, spans, self.segments(), self.log(), counts, joins, context, values, decisions]
+        topics = reads.topics(limit=PAGE_LIMIT)
+        published = [reads.publications(topic.name, limit=PAGE_LIMIT) for topic in topics]
+        return [runs, spans, self.segments(), self.log(), counts, joins, context, values, decisions, topics, published]
 
     @contextmanager
     def nothing_changes(self) -> Iterator[None]:

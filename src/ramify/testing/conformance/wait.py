@@ -13,6 +13,7 @@ from typing import Self
 
 from ramify.model.commit import Later, Part
 from ramify.model.event import Status
+from ramify.model.topic import Publication
 from ramify.store.contract import Store
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House, want
@@ -121,6 +122,14 @@ def wait_ends_when_another_client_writes(house: House) -> None:
     waiting = house.client()
     with _Sleeper(waiting) as sleeper:
         house.run(house.tasks())
+    assert sleeper.is_woken
+
+
+@case("wait")
+def a_publication_ends_the_waits_of_others(house: House) -> None:
+    waiting, worker = house.client(), house.worker()
+    with _Sleeper(waiting) as sleeper:
+        worker.store.swap(worker.stamp(), (), publications=[Publication("bills", b"1")])
     assert sleeper.is_woken
 
 
