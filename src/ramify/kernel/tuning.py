@@ -68,6 +68,15 @@ LOCK_LOOK, LONGEST_LOCK_LOOK = 0.5, 5.0
 #: The list of processes is read for locks no more often than this, and takes a twentieth of the time at most.
 SHORTEST_SESSION_LOOK = 0.05
 
+# topics
+
+#: How long a pump rests that found nothing, before it hears of the next change: others may commit without pause.
+PUMP_PAUSE = 0.005
+#: How long a pump that came second leaves publications to the one that came first.
+PUMP_PATIENCE = 0.25
+#: How long a task waits at the least that met the one before it of its key: longer than waits that stay in memory.
+LOOK_BEHIND = 6.0
+
 # jobs
 
 #: How long one waits at most who writes next, so that those whose jobs were just written come along with more: half as

@@ -12,6 +12,8 @@ from operator import is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ramify.coordination.handling import Handling
+from ramify.coordination.ordering import in_turn
 from ramify.engine.around import within
 from ramify.engine.resource import AnyResource
 from ramify.engine.tasks.limit import TaskLimit, noted
@@ -55,11 +57,12 @@ def handlers_of(tasks: Tasks, stand_ins: Mapping[str, Callable[..., Any]]) -> di
     found = {**OWN_HANDLERS}
     for schedule in schedules_of(tasks):
         found.update(schedule.handlers)
+    ordered = {reader.group.kind for reader in readers_of(tasks) if reader.ordered}
     for name, task in table_of(tasks).items():
         handler, fn = task.handler, stand_ins.get(name)
         if fn is not None:
             handler = replace(handler, fn=fn, calling=Calling.of(fn))
-        found[name] = within(handler, around[task])
+        found[name] = within(handler, [in_turn, *around[task]] if name in ordered else around[task])
     return found
 
 
@@ -76,6 +79,11 @@ def schedules_of(tasks: Tasks) -> list[Schedule]:
         if other.place != each.place:
             raise ConfigError(f"two schedules are called {each.name!r}: {other.place} and {each.place}. Rename one.")
     return list(found.values())
+
+
+def readers_of(tasks: Tasks) -> list[Handling]:
+    """The readers of topics of a set and of those it includes. Each has the name of its task, so no two have one."""
+    return [reader for one in tasks._sets() for reader in one._readers.values()]
 
 
 def declared_limits(tasks: Tasks) -> dict[str, TaskLimit]:
