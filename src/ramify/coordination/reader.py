@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
 from ramify.coordination.host import TopicHost
+from ramify.coordination.moving import rewind
 from ramify.coordination.places import Cursor, Since, check_since, cursor, place_of, topic_row
 from ramify.coordination.publishing import Published, TopicCodec
 from ramify.errors import ConfigError, ValueContended
@@ -64,7 +65,8 @@ class TopicReader(Generic[T]):
         What lies between is given again, or stepped over. Return the number after which it goes on.
         """
         self._begin()
-        return rewind(self._host, self.name, self._topic, check_since("rewind", since))
+        host, checked = self._host, check_since("rewind", since)
+        return rewind(host.store, host.guest.send, host.reserve_ids, self.name, self._topic, checked)
 
     @property
     def _topic(self) -> str:
@@ -142,14 +144,3 @@ class TopicReader(Generic[T]):
                 f"read({self.name!r}): a reader of this name reads {known.source!r}{task}, and this is topic "
                 f"{self._topic!r}. Choose another name, or remove that one: ramify topics remove {self.name}"
             )
-
-
-def rewind(host: TopicHost, reader: str, topic: str, since: Since) -> int:
-    """Let a reader of a topic go on after another number; that number."""
-    store = host.store
-    for _ in range(MOST_TRIES):
-        place, number = cursor(store, reader, topic), place_of(store, topic, since)
-        swap = place.moved(number, host.reserve_ids(1))
-        if host.guest.send(lambda stamp, swap=swap: store.swap(stamp, [swap])):  # type: ignore[misc]
-            return number
-    raise ValueContended(f"rewind: the reader {reader!r} moved on {MOST_TRIES} times meanwhile. Try again.")
