@@ -6,9 +6,9 @@ retries it then does so out of order.
 
 Two means together. A limit of one task per lane, where a lane is a key, keeps others of a key out of the claims while
 one runs. It cannot do so while a task is out of all claims, because it waits for its retry or its process has died. So
-each task also names the one before it, its *tail* when it was added, and puts itself off until that one has ended.
+each task also names the one before it, the latest one when it was added, and puts itself off until that one has ended.
 
-Tails are values, by reader and key, swapped with the cursor. One that was not touched for `TAIL_KEPT` is forgotten.
+The latest task is a value, by reader and key, swapped with the cursor. One that was not touched for `LATEST_KEPT` is forgotten.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from ramify.model.call import Call, Extra
 from ramify.model.job import queue_run
 from ramify.model.key import key_bytes
 from ramify.model.policy import SECOND
-from ramify.model.reader import TAILS, cursor_name, read_number, write
+from ramify.model.reader import LATEST, cursor_name, read_number, write
 from ramify.model.task import NewTasks
 from ramify.model.topic import StoredPublication
 from ramify.model.value import StoredValue, Swap
 
-#: How long a tail is kept, in microseconds: a task that waits for longer is not waited for.
-TAIL_KEPT = 30 * 86_400 * SECOND
-#: Tails that a pump remembers.
+#: How long it is kept, in microseconds: a task that takes longer to end is not waited for.
+LATEST_KEPT = 30 * 86_400 * SECOND
+#: The most keys that a pump remembers.
 _REMEMBERED = 4_096
 
 
-class Tails:
+class LatestTasks:
     """The last task of each key of one reader, as one pump knows them."""
 
     def __init__(self, host: TopicHost, reader: Handling) -> None:
@@ -64,7 +64,7 @@ class Tails:
             self.forget()
         for at, (key, some) in enumerate(keys.items()):
             name = cursor_name(self._reader.name, key or "")
-            before, seen = self._tail(name, now)
+            before, seen = self._before(name, now)
             brood, first = Brood(), task
             for each in some:
                 label = None if key is None else key_bytes(key)
@@ -72,13 +72,13 @@ class Tails:
                 brood.add(0, Call(group, body, label, Extra(behind=before or None).encode(), key))
                 before, task = task, task + 1
             rows.append(replace(new_tasks(group, first, brood, now), parents=None))
-            swaps.append(Swap(TAILS, name, seen, version + at, write(before), now + TAIL_KEPT))
+            swaps.append(Swap(LATEST, name, seen, version + at, write(before), now + LATEST_KEPT))
             self._known[name] = before, version + at
         return [Addition.opening(queue_run(group.queue, self._host.reserve_ids(1)), rows)], swaps
 
-    def _tail(self, name: str, now: int) -> tuple[int, int]:
+    def _before(self, name: str, now: int) -> tuple[int, int]:
         if name not in self._known:
-            found: StoredValue | None = self._host.store.reads.value(TAILS, name)
+            found: StoredValue | None = self._host.store.reads.value(LATEST, name)
             is_there = found is not None and found.is_live(now)
             self._known[name] = (read_number(found.value), found.version) if found is not None and is_there else (0, 0)
         return self._known[name]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from ramify.coordination.handling import Handling, topics_of
 from ramify.coordination.host import TopicHost
-from ramify.coordination.ordering import Tails
+from ramify.coordination.ordering import LatestTasks
 from ramify.coordination.places import cursor
 from ramify.coordination.publishing import arguments
 from ramify.errors import RamifyError, StoreUnavailable
@@ -53,6 +53,8 @@ class Pump:
         self._lines = [_Line(host, each) for each in readers]
         #: What was complained about, by reader, so that it is said once.
         self._said: dict[str, str] = {}
+        self._stepping = threading.Lock()
+        self._has_moved = False
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -72,8 +74,20 @@ class Pump:
         if self._thread is not threading.current_thread():
             self._thread.join(LAST)
 
+    def is_through(self) -> bool:
+        """Take what is there; False if anything was taken since this was asked last, by the thread too."""
+        self.step()
+        has_moved, self._has_moved = self._has_moved, False
+        return not has_moved
+
     def step(self) -> bool:
         """Let each reader take its next publications; whether one did."""
+        with self._stepping:
+            moved = self._step()
+            self._has_moved = moved or self._has_moved
+            return moved
+
+    def _step(self) -> bool:
         moved = False
         for line in self._lines:
             name = line.reader.name
@@ -112,7 +126,7 @@ class _Line:
     def __init__(self, host: TopicHost, reader: Handling) -> None:
         self.reader = reader
         self._host = host
-        self._tails = Tails(host, reader)
+        self._latest = LatestTasks(host, reader)
         self._most = FEWEST
         #: The topics in which another pump was first the last time.
         self._follows: set[str] = set()
@@ -146,7 +160,7 @@ class _Line:
             self._adapt(page)
         else:
             self._follows.add(topic)
-            self._tails.forget()
+            self._latest.forget()
             self.looks_after = PUMP_PATIENCE
         return has_won
 
@@ -171,7 +185,7 @@ class _Line:
     def _additions(self, page: Sequence[StoredPublication]) -> tuple[list[Addition], list[Swap]]:
         """Return the tasks of a page, and what is swapped with them besides the cursor."""
         if self.reader.ordered and page:
-            return self._tails.additions(page)
+            return self._latest.additions(page)
         calls = [self._call(each) for each in page]
         return additions_of(calls, self._host.reserve_ids, self._host.store.now()), []
 

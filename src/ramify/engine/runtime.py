@@ -249,6 +249,7 @@ class Runtime:
         others = Others(self, handlers, settings.launched)
         library = StoreLibrary(self.store, handlers, self.resources(), others, known)
         housekeeping, pump = Housekeeping(machine), self._pump(settings, machine)
+        settings = replace(settings, on_idle=self._idle_with(pump, settings.on_idle))
         made = Kernel(
             self.store,
             handlers,
@@ -276,6 +277,16 @@ class Runtime:
         while settings.until_idle and pump.step():
             pass
         return pump
+
+    @staticmethod
+    def _idle_with(pump: Pump, on_idle: Callable[[], None] | None) -> Callable[[], None] | None:
+        """Return what hears that nothing is ready: not while publications become tasks."""
+
+        def hear() -> None:
+            if on_idle is not None and pump.is_through():
+                on_idle()
+
+        return None if on_idle is None else hear
 
     def declare_schedules(self) -> None:
         """Let the schedules of this program be in the store, as it declares them."""

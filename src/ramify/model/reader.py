@@ -23,7 +23,7 @@ from ramify.model.task import MAX_NAME, check_name
 from ramify.model.value import RESERVED
 
 #: The spaces of readers, of their cursors, and of the last tasks of their keys among the values of a store.
-READERS, CURSORS, TAILS = f"{RESERVED}readers", f"{RESERVED}cursors", f"{RESERVED}tails"
+READERS, CURSORS, LATEST = f"{RESERVED}readers", f"{RESERVED}cursors", f"{RESERVED}latest"
 #: How a reader is called in errors.
 A_READER = "the name of a reader"
 #: The longest name of a topic or reader: both together name a cursor.
