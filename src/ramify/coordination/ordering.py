@@ -8,7 +8,8 @@ Two means together. A limit of one task per lane, where a lane is a key, keeps o
 one runs. It cannot do so while a task is out of all claims, because it waits for its retry or its process has died. So
 each task also names the one before it, the latest one when it was added, and puts itself off until that one has ended.
 
-The latest task is a value, by reader and key, swapped with the cursor. One that was not touched for `LATEST_KEPT` is forgotten.
+The latest task is a value, by reader and key, swapped with the cursor. One that was not touched for `LATEST_KEPT` is
+forgotten.
 """
 
 from __future__ import annotations
