@@ -244,9 +244,7 @@ def test_a_pattern_reads_topics_that_come_later(bench: Workbench) -> None:
 
 
 def test_a_reader_that_is_declared_first_begins_at_the_end(bench: Workbench) -> None:
-    store = engine._runtime.store
-    old = Engine("memory:")
-    old._runtime.use(store)
+    old = other_program(bench)
     old.topic("orders", Order, keep=timedelta(days=7)).publish(Order("early"))
     bench.drain()
     assert only("bill") == []
@@ -327,11 +325,15 @@ def test_an_engine_that_nobody_listens_to_publishes_nothing(bench: Workbench) ->
 
 # several programs and versions
 
+others: list[Engine] = []
+
 
 def other_program(bench: Workbench) -> Engine:
     """Another program on the same store."""
     made = Engine("memory:")
     made._runtime.use(engine._runtime.store)
+    # An engine that nobody has any more closes its store.
+    others.append(made)
     return made
 
 
@@ -395,12 +397,12 @@ def test_an_unknown_topic_is_refused(bench: Workbench) -> None:
 
 def test_of_two_pumps_each_publication_becomes_one_task(bench: Workbench) -> None:
     bench.drain()
-    others = [other_program(bench), other_program(bench)]
-    for each in others:
+    programs = [other_program(bench), other_program(bench)]
+    for each in programs:
         each.on(each.topic("orders", Order, keep=timedelta(days=7)))(_bill)
         each._runtime.topics.declare()
     orders.publish_many(Order("ann", n) for n in range(200))
-    pumps = [each._runtime.topics.pump() for each in others]
+    pumps = [each._runtime.topics.pump() for each in programs]
     threads = [threading.Thread(target=_pump, args=(each,)) for each in pumps]
     for thread in threads:
         thread.start()
@@ -464,7 +466,7 @@ def test_functions_that_cannot_take_a_publication_are_refused() -> None:
     for source in (3, "", "ramify.others", "n" * 300):
         with pytest.raises(ConfigError, match="@on"):
             made.on(source)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="ordered=True makes a lane"):
+    with pytest.raises(ConfigError, match="ordered=True keeps the order"):
         made.on(numbers, lane="number")(_bill)  # type: ignore[arg-type]
 
 

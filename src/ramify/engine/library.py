@@ -23,7 +23,6 @@ from ramify.inspect.lives import Commits, lives_of
 from ramify.kernel.attempts.attempt_env import Child, Leader, OtherRuns, RunFacts
 from ramify.kernel.attempts.stream import Stream
 from ramify.kernel.core.handler import Handler
-from ramify.kernel.tuning import LOOK_BEHIND
 from ramify.model.call import Call
 from ramify.model.context import ContextValue
 from ramify.model.event import Status
@@ -154,15 +153,6 @@ class StoreLibrary:
                     self._first_tries.clear()
                 self._first_tries[task, life] = since
         return (self._store.now() - since) / SECOND
-
-    def ends_after(self, task: int) -> float | None:
-        """Return the seconds after which to look again whether a task has ended; None if it has, or is gone."""
-        found = self._store.reads.standings([task]).get(task)
-        if found is None or found.ended is not None:
-            return None
-        due = 0 if found.segment is None or found.segment.due is None else found.segment.due
-        # Out of memory in any case: the place of its lane is free then, for the one that it waits for.
-        return LOOK_BEHIND + max(0.0, (due - self._store.now()) / SECOND)
 
     def is_at(self, store: Callable[[], Store]) -> bool:
         """Return whether what tasks leave goes into this store."""

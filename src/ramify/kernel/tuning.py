@@ -74,8 +74,6 @@ SHORTEST_SESSION_LOOK = 0.05
 PUMP_PAUSE = 0.005
 #: How long a pump that came second leaves publications to the one that came first.
 PUMP_PATIENCE = 0.25
-#: How long a task waits at the least that met the one before it of its key: longer than waits that stay in memory.
-LOOK_BEHIND = 6.0
 
 # jobs
 

@@ -41,8 +41,7 @@ EXPIRED = "it expired before it was begun"
 class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
     """The options that few calls have: their own budget, headers, and when a continuation runs.
 
-    One that is `behind` a task does not start before that one has ended. One that has not started by `until`, a time of
-    the store, is cancelled. A `spare` one that fails for good counts as
+    One that has not started by `until`, a time of the store, is cancelled. A `spare` one that fails for good counts as
     skipped. One that polls is called again `every` so many seconds until it returns something, `within` so many at
     most.
     """
@@ -55,7 +54,6 @@ class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
     until: int | None = None
     every: float | None = None
     within: float | None = None
-    behind: int | None = None
 
     @property
     def polls(self) -> bool:

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ramify.coordination.handling import Handling
-from ramify.coordination.ordering import in_turn
 from ramify.engine.around import within
 from ramify.engine.resource import AnyResource
 from ramify.engine.tasks.limit import TaskLimit, noted
@@ -57,12 +56,11 @@ def handlers_of(tasks: Tasks, stand_ins: Mapping[str, Callable[..., Any]]) -> di
     found = {**OWN_HANDLERS}
     for schedule in schedules_of(tasks):
         found.update(schedule.handlers)
-    ordered = {reader.group.kind for reader in readers_of(tasks) if reader.ordered}
     for name, task in table_of(tasks).items():
         handler, fn = task.handler, stand_ins.get(name)
         if fn is not None:
             handler = replace(handler, fn=fn, calling=Calling.of(fn))
-        found[name] = within(handler, [in_turn, *around[task]] if name in ordered else around[task])
+        found[name] = within(handler, around[task])
     return found
 
 

@@ -6,14 +6,13 @@ Promises: a function that could never handle one is refused where it is decorate
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Generic, TypeVar, get_origin, overload
 
 from ramify.coordination.handling import Handling
 from ramify.coordination.places import Since, check_since
 from ramify.coordination.publishing import Published
 from ramify.coordination.topic import Topic
-from ramify.engine.tasks.limit import TaskLimit, limits_given
 from ramify.engine.tasks.task import AnyTask, AsyncSpawns, Spawns, Task, defined_at
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.attempts.stream import Stream
@@ -31,12 +30,10 @@ _Of = Callable[[V], R]
 _Yields = Iterator[Call[Any]]
 _Awaits = Coroutine[Any, Any, R]
 
-#: How the names of limits begin that keep the order of a reader.
-ORDER = "on/"
 #: Topics that stores publish themselves.
 _OWN = (FAILURES_TOPIC, RUN_ENDS_TOPIC)
 #: Options of tasks that the publication decides.
-_ITS_OWN = ("key", "once", "lane", "per")
+_ITS_OWN = ("key", "once", "lane")
 
 
 def source_of(source: object) -> str:
@@ -54,24 +51,19 @@ def source_of(source: object) -> str:
     return name
 
 
-def options_for(source: str, ordered: bool, options: Mapping[str, Any], fn: Callable[..., Any]) -> dict[str, Any]:
+def options_for(source: str, options: Mapping[str, Any], fn: Callable[..., Any]) -> dict[str, Any]:
     """Return the options of the task that handles publications of a source."""
     for option in _ITS_OWN:
         if options.get(option):
             raise ConfigError(
                 f"@on({source!r}, {option}={options[option]!r}): the key of a publication is the key of its task. "
-                "Leave it out, and publish with key=...; ordered=True makes a lane of each key."
+                "Leave it out, and publish with key=...; ordered=True keeps the order of each."
             )
     if isinstance(fn, Task):
         raise ConfigError(
             f"@on({source!r}): expected a function, got {fn!r}. Write @engine.on in place of @engine.task."
         )
-    chosen = dict(options)
-    if ordered:
-        kind = options.get("name") or getattr(fn, "__name__", "")
-        given: Sequence[TaskLimit] = limits_given("@on({})", options.get("limit"))
-        chosen["limit"] = [*given, TaskLimit(f"{ORDER}{kind}", 1, None, "lane")]
-    return chosen
+    return dict(options)
 
 
 def handling_of(source: str, task: AnyTask, ordered: bool, since: object) -> Handling:

@@ -204,7 +204,7 @@ class Tasks:
         given = options if name is None else {**options, "name": name}
 
         def decorate(fn: Callable[..., Any]) -> AnyTask:
-            task: AnyTask = Task(fn, options_of(options_for(source, ordered, given, fn)), self._hooks)
+            task: AnyTask = Task(fn, options_of(options_for(source, given, fn)), self._hooks)
             reader = handling_of(source, task, ordered, since)
             self._add(task)
             self._readers = {**self._readers, task.kind: reader}

@@ -171,9 +171,6 @@ class Library(Protocol):
     def others(self) -> OtherRuns:
         """Other runs of the store."""
 
-    def ends_after(self, task: int) -> float | None:
-        """Return the seconds after which to look again whether a task has ended; None if it has, or is gone."""
-
     def is_at(self, store: Callable[[], Store]) -> bool:
         """Return whether what tasks leave goes into this store."""
 

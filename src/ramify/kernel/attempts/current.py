@@ -374,15 +374,6 @@ class Current:
         """Calls that this attempt makes, with the headers that they inherit."""
         return inheriting(calls, self._outgoing)
 
-    @property
-    def _behind(self) -> int | None:
-        """The task that must have ended before this one starts."""
-        return Extra.decode(self._details.extra).behind
-
-    def _ends_after(self, task: int) -> float | None:
-        """Return the seconds after which to look again whether a task has ended; None if it has."""
-        return self._attempt_env.library.ends_after(task)
-
     def _is_at(self, store: Callable[[], Store]) -> bool:
         """Return whether what it leaves goes into this store; where a task is tried by itself, any."""
         return self._attempt_env.library.is_at(store)

@@ -15,6 +15,7 @@ from ramify.errors import BadPayload, Reaped
 from ramify.model.addition import Addition
 from ramify.model.commit import Part
 from ramify.model.event import Status
+from ramify.model.join import NewJoins, NewWaiters, Rule
 from ramify.model.policy import SECOND
 from ramify.model.process import Stamp
 from ramify.model.run import NewRun, Order, RunState
@@ -392,3 +393,24 @@ def what_is_published_stays_when_its_run_is_forgotten(house: House) -> None:
     while house.store.forget(run).more:
         pass
     assert only(house.store.reads.publications("bills")).task == claim.tasks[0]
+
+
+@case("swap")
+def a_swap_may_bring_tasks_that_wait_for_others(house: House) -> None:
+    worker = house.worker()
+    first, second, third = (house.tasks(kind="copy", waits=waits) for waits in (False, True, True))
+    joins = [NewJoins([second.first, third.first], [1, 1], Rule.ALWAYS)]
+    waiters = [NewWaiters([first.first, second.first], [second.first, third.first], [0, 0])]
+    chain = replace(_mails(house, first, second, third), joins=joins, waiters=waiters)
+    with house.nothing_changes():
+        assert not worker.store.swap(worker.stamp(), [_cursor(house, 4711, b"1")], [chain])
+    assert worker.store.swap(worker.stamp(), [_cursor(house, 0, b"1")], [chain])
+    for task, status in ((first.first, Status.FAILED), (second.first, Status.DONE), (third.first, Status.DONE)):
+        claim = worker.take(kinds=["copy"])
+        assert list(claim.tasks) == [task]
+        worker.end(claim, None, status)
+    late = house.tasks(kind="copy", waits=True)
+    after = [NewWaiters([first.first], [late.first], [0])]
+    behind = replace(_mails(house, late), joins=[NewJoins([late.first], [1], Rule.ALWAYS)], waiters=after)
+    assert worker.store.swap(worker.stamp(), (), [behind])
+    assert list(worker.take(kinds=["copy"]).tasks) == [late.first], "it waits for a task that has ended"
