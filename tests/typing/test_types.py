@@ -46,6 +46,14 @@ text: str = sum(engine.run(grow.of("x")).results())  # wrong
 engine.values("quota", int).set("acme", "5")  # wrong
 engine.values("quota", int).update("acme", str)  # wrong
 
+numbers = engine.topic("numbers", int)
+numbers.publish("5")  # wrong
+numbers.publish_many(["5"])  # wrong
+word: str = next(iter(numbers.read("billing"))).value  # wrong
+
+@engine.on(numbers)  # wrong
+def hear(text: str) -> None: ...
+
 @engine.task(retry=3)  # wrong
 def other(path: str) -> None: ...
 

@@ -13,7 +13,7 @@ from ramify.coordination.publishing import moment_of
 from ramify.errors import ConfigError
 from ramify.model.reader import CURSORS, cursor_name, read_number, write
 from ramify.model.task import MAX_ID
-from ramify.model.topic import Topic as StoredTopicRow
+from ramify.model.topic import TopicNumbers
 from ramify.model.value import Swap
 from ramify.store.contract import Store
 
@@ -45,11 +45,11 @@ def cursor(store: Store, reader: str, topic: str) -> Cursor:
     return Cursor(reader, topic, read_number(found.value), found.version)
 
 
-def topic_row(store: Store, name: str) -> StoredTopicRow:
+def topic_row(store: Store, name: str) -> TopicNumbers:
     """Return the numbers of a topic; 1 to 0 while nothing was published to it."""
     # By name: the one that has just this name comes first.
     found = [each for each in store.reads.topics(prefix=name, limit=1) if each.name == name]
-    return found[0] if found else StoredTopicRow(name, 1, 0)
+    return found[0] if found else TopicNumbers(name, 1, 0)
 
 
 def check_since(call: str, since: object) -> Since:

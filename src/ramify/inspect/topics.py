@@ -12,7 +12,7 @@ from ramify.inspect.words import stamp
 from ramify.model.own_topics import TOPICS, StoredTopic, read_topic
 from ramify.model.reader import READERS, StoredReader, read_reader
 from ramify.model.topic import StoredPublication
-from ramify.model.topic import Topic as Numbers
+from ramify.model.topic import TopicNumbers as Numbers
 from ramify.store.contract import Store
 from ramify.store.reads import PAGE_LIMIT
 

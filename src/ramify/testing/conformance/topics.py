@@ -20,7 +20,7 @@ from ramify.model.policy import SECOND
 from ramify.model.process import Stamp
 from ramify.model.run import NewRun, Order, RunState
 from ramify.model.task import MAX_ID, MAX_KEEP, MAX_NAME, NewTasks
-from ramify.model.topic import MAX_PUBLICATION, Publication, StoredPublication, Topic
+from ramify.model.topic import MAX_PUBLICATION, Publication, StoredPublication, TopicNumbers
 from ramify.model.value import Swap
 from ramify.testing.conformance.house import House, Worker, only, refused
 from ramify.testing.conformance.registry import case
@@ -104,11 +104,11 @@ def pages_of_a_topic_go_on_after_a_number(house: House) -> None:
 def topics_are_listed_by_name_with_their_first_and_last_number(house: House) -> None:
     worker, names = house.worker(), sorted(["b", "a", "A", "é", "\U0001f600", "\ue000", "a.b", "a.%", "n" * MAX_NAME])
     assert _publish(worker, *(_bill(topic=name) for name in reversed(names)), _bill(topic="a.b"))
-    listed: list[Topic] = []
+    listed: list[TopicNumbers] = []
     while some := house.store.reads.topics(after=listed[-1].name if listed else "", limit=4):
         assert len(some) <= 4
         listed += some
-    assert listed == [Topic(name, 1, 1 + (name == "a.b")) for name in names]
+    assert listed == [TopicNumbers(name, 1, 1 + (name == "a.b")) for name in names]
     assert [each.name for each in house.store.reads.topics(prefix="a.")] == ["a.%", "a.b"]
     assert [each.name for each in house.store.reads.topics(prefix="a.", after="a.%")] == ["a.b"]
     assert house.store.reads.topics(prefix="a.b.") == []
@@ -378,7 +378,7 @@ def publications_that_have_expired_go_and_numbers_go_on(house: House) -> None:
     gone = [house.store.vacuum(3).publications for _ in range(3)]
     assert gone == [3, 1, 0]
     assert _read(house) == [(4, b"late"), (5, b"ever")]
-    assert house.store.reads.topics() == [Topic("bills", 4, 5), Topic("brief", 2, 1)]
+    assert house.store.reads.topics() == [TopicNumbers("bills", 4, 5), TopicNumbers("brief", 2, 1)]
     assert _publish(worker, _bill(b"next", "brief"))
     assert _read(house, "brief") == [(2, b"next")], "a number was used again"
 
