@@ -70,7 +70,7 @@ def test_what_a_program_publishes_is_there_when_it_returns(bench: Workbench) -> 
 
 def test_what_a_task_publishes_goes_with_its_end(bench: Workbench) -> None:
     trouble["bob"], trouble["cid"] = 1, 9
-    run = engine.start([sell.of("ann", 2), sell.of("bob"), sell.of("cid")])
+    run = engine.start([sell.of("bob"), sell.of("cid"), sell.of("ann", 2)])
     bench.drain(raising=False)
     assert [each.value.who for each in orders.read("before")] == ["ann", "ann"]
     bench.advance(11)
@@ -267,6 +267,20 @@ def test_those_of_a_key_run_in_order_also_behind_one_that_waits_for_its_retry(be
     for _ in range(30):
         bench.advance(10)
         bench.drain(raising=False)
+    assert [cents for who, cents in only("ship") if who == "ann"] == [1, 1, 2, 3]
+
+
+def test_what_is_published_later_runs_behind_what_waits(bench: Workbench) -> None:
+    trouble["ann1"] = 1
+    orders.publish(Order("ann", 1), key="ann")
+    bench.drain(raising=False)
+    orders.publish_many([Order("ann", 2), Order("bob", 9)], key=lambda each: each.who)
+    bench.drain(raising=False)
+    assert sorted(only("ship")) == [("ann", 1), ("bob", 9)]
+    bench.advance(1_000)
+    bench.drain()
+    orders.publish(Order("ann", 3), key="ann")
+    bench.drain()
     assert [cents for who, cents in only("ship") if who == "ann"] == [1, 1, 2, 3]
 
 
