@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from bench import (
     coordination_limits,
     coordination_locks,
+    coordination_topics,
     dag_chain,
     dag_diamond,
     dag_fan_in,
@@ -71,6 +72,7 @@ SUITES: tuple[Suite, ...] = (
     recovery_kill.SUITE,
     recovery_killer.SUITE,
     coordination_locks.SUITE,
+    coordination_topics.SUITE,
 )
 
 

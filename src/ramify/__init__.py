@@ -15,6 +15,7 @@ Inside a task
     AsyncSpawns  the same for an async generator
     Return       the result of an async generator: `yield Return(total)`
     Stream       results of several tasks, as one argument
+    Published    a publication with its topic, number, key and time: `Published[Order]`
     Failure      an error as it is stored
     Defer        raise it to try again later without using up an attempt
     Fatal        raise it to fail at once, without retries
@@ -87,6 +88,7 @@ __all__ = [
     "JobState",
     "Node",
     "Pipeline",
+    "Published",
     "RamifyError",
     "Rate",
     "Return",

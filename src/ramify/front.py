@@ -4,6 +4,7 @@
 `ramify.types`, exceptions in `ramify.errors`. Nothing else imports this module.
 """
 
+from ramify.coordination.publishing import Published as Published
 from ramify.engine.engine import Engine as Engine
 from ramify.engine.jobs.job import Job as Job
 from ramify.engine.runs.run import Run as Run

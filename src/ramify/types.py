@@ -37,6 +37,14 @@ Locks
     Lock           a lock that a store shares (`engine.lock("report")`)
     Held           a lock that this program holds (`with engine.lock("report") as held:`)
 
+Topics
+    Topic          a topic that a store shares (`engine.topic("orders", Order)`)
+    TopicReader    a named reader by hand (`orders.read("billing")`)
+    Following      publications as they come (`orders.follow()`)
+    FailedTask     a task that failed for good (`engine.failures`)
+    EndedRun       a run that ended (`engine.run_ends`)
+    OnDecorator    the decorator that `engine.on(...)` returns
+
 Tasks and resources
     TaskDecorator  the decorator that `engine.task(...)` returns
     Resource       a value shared by the tasks of a process (`@engine.resource`)
@@ -68,6 +76,9 @@ Health
 
 from ramify.coordination.held import Held as Held
 from ramify.coordination.lock import Lock as Lock
+from ramify.coordination.reader import TopicReader as TopicReader
+from ramify.coordination.topic import Following as Following
+from ramify.coordination.topic import Topic as Topic
 from ramify.engine.jobs.job import JobProgress as JobProgress
 from ramify.engine.jobs.queue import Queue as Queue
 from ramify.engine.processes.working import Working as Working
@@ -81,6 +92,7 @@ from ramify.engine.runs.timeline import DecisionRow as DecisionRow
 from ramify.engine.runs.timeline import RunSummary as RunSummary
 from ramify.engine.runs.timeline import TimelineRow as TimelineRow
 from ramify.engine.tasks.limit import TaskLimit as TaskLimit
+from ramify.engine.tasks.on import OnDecorator as OnDecorator
 from ramify.engine.tasks.task import TaskDecorator as TaskDecorator
 from ramify.engine.values import Values as Values
 from ramify.inspect.health import Health as Health
@@ -105,6 +117,8 @@ from ramify.model.event import Status as Status
 from ramify.model.join import Ends as Ends
 from ramify.model.mark import Settled as Settled
 from ramify.model.outcome import TaskError as TaskError
+from ramify.model.own_topics import EndedRun as EndedRun
+from ramify.model.own_topics import FailedTask as FailedTask
 from ramify.shapes.dag.part import EarlierRun as EarlierRun
 from ramify.shapes.dag.start import DagPlan as DagPlan
 from ramify.shapes.dag.wait import OtherRun as OtherRun

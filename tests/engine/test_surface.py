@@ -49,10 +49,22 @@ def seen(thing: object) -> set[str]:
 
 def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
     engine = Engine("memory:")
-    assert seen(Tasks()) == {"around", "cron", "dag", "include", "limit", "pipeline", "resource", "schedule", "task"}
+    assert seen(Tasks()) == {
+        "around",
+        "cron",
+        "dag",
+        "include",
+        "limit",
+        "on",
+        "pipeline",
+        "resource",
+        "schedule",
+        "task",
+    }
     looks, works = {"find", "health", "listen", "runs"}, {"close", "lock", "run", "start", "values", "working"}
     jobs = {"aenqueue", "aenqueue_many", "enqueue", "enqueue_many", "job", "job_for", "job_states", "jobs", "queue"}
-    assert seen(engine) == seen(Engine) == seen(Tasks) | looks | works | jobs
+    topics = {"failures", "run_ends", "topic"}
+    assert seen(engine) == seen(Engine) == seen(Tasks) | looks | works | jobs | topics
 
 
 def test_the_handle_of_a_run_shows_what_users_need_and_nothing_else() -> None:

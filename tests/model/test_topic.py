@@ -17,7 +17,7 @@ from ramify.model.own_topics import (
     write_topic,
 )
 from ramify.model.run import NewRun, RunState, StoredRun
-from ramify.model.topic import MAX_PUBLICATION, Publication, Topic, by_topic
+from ramify.model.topic import MAX_PUBLICATION, Publication, TopicNumbers, by_topic
 from ramify.model.value import StoredValue
 
 RUN = StoredRun(
@@ -42,7 +42,7 @@ def test_a_publication_expires_after_it_was_stored() -> None:
 
 
 def test_a_topic_of_which_nothing_is_kept_holds_nothing() -> None:
-    assert (Topic("a", 4, 3).kept, Topic("a", 1, 3).kept) == (0, 3)
+    assert (TopicNumbers("a", 4, 3).kept, TopicNumbers("a", 1, 3).kept) == (0, 3)
 
 
 def test_a_declaration_is_read_as_it_was_written() -> None:

@@ -9,9 +9,13 @@ from ramify import (
     Call,
     CurrentValues,
     DagPlan,
+    EndedRun,
     Engine,
+    FailedTask,
+    Following,
     Job,
     Node,
+    Published,
     Resource,
     ResultRow,
     Return,
@@ -21,6 +25,8 @@ from ramify import (
     Task,
     TaskError,
     Tasks,
+    Topic,
+    TopicReader,
     Values,
     current,
 )
@@ -160,6 +166,37 @@ assert_type(dag.wait("other"), Node[Any])
 assert_type(plain.of("x").poll(30, timeout=60), Call[int])
 
 # Values have the type that they were asked for.
+numbers = engine.topic("numbers", int, keep=60)
+assert_type(numbers, Topic[int])
+assert_type(numbers.read("billing"), TopicReader[int])
+assert_type(numbers.follow(since=0), Following[int])
+assert_type(next(iter(numbers.read("billing"))).value, int)
+assert_type(engine.topic("maybe", int | None), Topic[Any])
+assert_type(engine.failures, Topic[FailedTask])
+assert_type(engine.run_ends, Topic[EndedRun])
+
+
+@engine.on(numbers)
+def hear(number: int) -> str:
+    return str(number)
+
+
+@engine.on(numbers, ordered=True, since=0, retries=2)
+async def hear_all(event: Published[int]) -> float:
+    return event.number / event.value
+
+
+@engine.on("numbers.*")
+def hear_some(number: int) -> Spawns[int]:
+    yield plain.of(str(number))
+    return number
+
+
+assert_type(hear.of(3), Call[str])
+assert_type(hear(3), str)
+assert_type(hear_all.of(next(iter(numbers.read("billing")))), Call[float])
+assert_type(hear_some.of(3), Call[int])
+
 quotas = engine.values("quota", int)
 assert_type(quotas, Values[int])
 assert_type(quotas.get("acme"), int | None)

@@ -48,6 +48,14 @@ engine.values("quota", int).update("acme", str)  # wrong
 engine.enqueue(plain.of("x", 1), after=plain.of("x", 1))  # wrong
 engine.job_for(plain.of("x", 1), "x")  # wrong
 
+numbers = engine.topic("numbers", int)
+numbers.publish("5")  # wrong
+numbers.publish_many(["5"])  # wrong
+word: str = next(iter(numbers.read("billing"))).value  # wrong
+
+@engine.on(numbers)  # wrong
+def hear(text: str) -> None: ...
+
 @engine.task(retry=3)  # wrong
 def other(path: str) -> None: ...
 

@@ -15,7 +15,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "guides",
         (
             "trees", "crawl", "fan-out", "dags", "pipelines", "compensation", "jobs", "schedules", "values", "locks",
-            "limits", "django", "service", "deploying", "testing", "tasks",
+            "limits", "topics", "django", "service", "deploying", "testing", "tasks",
         ),
     ),
     ("Tutorial", "tutorial", ("index",)),

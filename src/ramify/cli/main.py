@@ -45,6 +45,8 @@ COMMANDS = {
     "answer": "Answer a gate of a pipeline.",
     "locks": "List the locks that are held, and who waits.",
     "unlock": "Take a lock from whoever holds it.",
+    "topics": "List topics and the lag of readers; replay for one.",
+    "follow": "Show what is published to a topic, as it comes.",
     "retry": "Retry tasks that ended.",
     "resolve": "Mark a task as done with a result, or as skipped.",
     "cancel": "Cancel a run, a task, or a task and its descendants.",

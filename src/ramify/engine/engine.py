@@ -9,7 +9,6 @@ run in `run.py`.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,17 +19,18 @@ from msgspec import UNSET, UnsetType
 
 from ramify.coordination.lock import Lock, lock_of
 from ramify.engine.jobs.behind import job_for
+from ramify.coordination.topic import Topic
 from ramify.engine.jobs.job import Job
 from ramify.engine.jobs.queue import Queue
 from ramify.engine.jobs.queue_limit import OnFull
 from ramify.engine.processes.importing import check_not_importing
 from ramify.engine.processes.working import Working
+from ramify.engine.runs.asking import asked, begun_as, showing
 from ramify.engine.runs.busy import Busy
 from ramify.engine.runs.doing import Doing
 from ramify.engine.runs.lacking import failure_of
-from ramify.engine.runs.leading import Leading, followed
+from ramify.engine.runs.leading import Leading
 from ramify.engine.runs.run import Run
-from ramify.engine.runs.starting import begin_run, showing
 from ramify.engine.runtime import Runtime
 from ramify.engine.tasks.limit import QUEUE, limit_of
 from ramify.engine.tasks.task import Task, kind_name
@@ -42,7 +42,6 @@ from ramify.engine.validation import (
     check_task,
     job_filter,
     level_of,
-    order_of,
     seconds_of,
 )
 from ramify.engine.values import Values
@@ -55,13 +54,13 @@ from ramify.kernel.settings import GRACE, MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener
 from ramify.model.call import Call
 from ramify.model.job import JobState
+from ramify.model.own_topics import FAILURES_TOPIC, RUN_ENDS_TOPIC, EndedRun, FailedTask
 from ramify.model.policy import Duration
 from ramify.model.run import RunState
 from ramify.model.task import MAX_ID, check_name
 from ramify.shapes.bounds import Bounds
 from ramify.shapes.plan import Plan
-from ramify.shapes.start import How, StartRequest
-from ramify.shapes.table import plan_of
+from ramify.shapes.start import How
 from ramify.store.open import Durability
 
 R = TypeVar("R")
@@ -172,8 +171,8 @@ class Engine(Tasks):
             address_for_others(self._runtime)
         bounds = Bounds(max_running, max_tasks, deadline)
         with _busy.beginning(self._runtime.identity):
-            ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=True)
-            begun = begin_run(self._runtime, ask)
+            ask = asked(self._runtime, _busy, root, order, follows, bounds, name, again, params, stays=True)
+            begun = begun_as(self._runtime, ask)
             _busy.add(self._runtime.identity, [begun.run.id])
         try:
             run: Run[R] = Run(self._runtime, begun.run.id, begun.how, begun.roots)
@@ -182,7 +181,7 @@ class Engine(Tasks):
                 self._runtime.on_begun(run)
             ended = None
             if begun.how is not How.FINISHED:
-                with showing(self._runtime, run.id, progress, in_place=threads != 0):
+                with showing(run, progress, in_place=threads != 0):
                     ended = doing.work_on(begun.run)
             if ask.plan.launches:
                 doing.work_on_launched(run.id)
@@ -212,8 +211,8 @@ class Engine(Tasks):
         """Register a run without working on it. `engine.working()` here or `ramify worker` elsewhere runs it."""
         check_not_importing("start")
         bounds = Bounds(max_running, max_tasks, deadline)
-        ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=False)
-        begun = begin_run(self._runtime, ask)
+        ask = asked(self._runtime, _busy, root, order, follows, bounds, name, again, params, stays=False)
+        begun = begun_as(self._runtime, ask)
         return Run(self._runtime, begun.run.id, begun.how, begun.roots)
 
     def find(self, name: str | int) -> Run[Any] | None:
@@ -397,6 +396,27 @@ class Engine(Tasks):
         """
         return lock_of(self._runtime.locks, name, wait, holders, ttl)
 
+    @overload
+    def topic(self, name: str, of: type[T], *, keep: Duration | None = None) -> Topic[T]: ...
+    @overload
+    def topic(self, name: str, of: Any, *, keep: Duration | None = None) -> Topic[Any]: ...
+    def topic(self, name: str, of: Any, *, keep: Duration | None = None) -> Topic[Any]:
+        """Return a topic that all programs of the store share: `orders = engine.topic("orders", Order)`.
+
+        `of` is the type of its values. Publications are kept for `keep` (seconds or a timedelta), or for ever.
+        """
+        return self._runtime.topics.topic(name, of, keep)
+
+    @property
+    def failures(self) -> Topic[FailedTask]:
+        """The tasks that failed for good: `@engine.on(engine.failures)` is told of each. The store publishes them."""
+        return self._runtime.topics.own(FAILURES_TOPIC, FailedTask)
+
+    @property
+    def run_ends(self) -> Topic[EndedRun]:
+        """The ends of runs, published by the store: `@engine.on(engine.run_ends)`."""
+        return self._runtime.topics.own(RUN_ENDS_TOPIC, EndedRun)
+
     # workers
 
     def working(
@@ -424,17 +444,3 @@ class Engine(Tasks):
         chosen = None if queues is None else Queues.of(queues)
         patience = seconds_of("working(grace={!r})", grace)
         return Working(self._runtime, Settings(queues=chosen, threads=threads, grace=patience), processes)
-
-    def _ask(
-        self, root: object, order: OrderName | None, follows: Leading | tuple[Leading, int] | None, **asked: Any
-    ) -> StartRequest:
-        table = self._runtime.table()
-        tasks = table.values() if inspect.isgenerator(root) else ()
-        shape, plan = plan_of(root, {inspect.unwrap(task.fn).__code__ for task in tasks})
-        self._runtime.check_known(plan.calls, table)
-        chosen = plan.order if order is None else order_of(order)
-        older = {task.kind: task.aliases for task in table.values()}
-        busy = _busy.runs(self._runtime.identity)
-        leader = None if follows is None else followed(self._runtime.store.reads, follows)
-        headers = self._runtime.headers_here()
-        return StartRequest(shape, plan, order=chosen, follows=leader, older=older, busy=busy, headers=headers, **asked)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -153,6 +153,10 @@ class StoreLibrary:
                     self._first_tries.clear()
                 self._first_tries[task, life] = since
         return (self._store.now() - since) / SECOND
+
+    def is_at(self, store: Callable[[], Store]) -> bool:
+        """Return whether what tasks leave goes into this store."""
+        return store() is self._store
 
     @property
     def others(self) -> OtherRuns:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ramify.coordination.guest import Guest
 from ramify.coordination.locks import Locks
+from ramify.coordination.pump import Pump
 from ramify.engine.jobs.enqueuing import Enqueuing
 from ramify.engine.jobs.retention import KEEP_DONE, Janitor
 from ramify.engine.library import StoreLibrary
@@ -37,6 +38,7 @@ from ramify.engine.tasks.contents import handlers_of, limits_of, resources_of, s
 from ramify.engine.tasks.limit import QUEUE, TaskLimit
 from ramify.engine.tasks.task import AnyTask
 from ramify.engine.tasks.tasks import Tasks
+from ramify.engine.topics import Topics
 from ramify.errors import ConfigError
 from ramify.inspect.jobs import standing_of
 from ramify.inspect.text import tell
@@ -121,6 +123,7 @@ class Runtime:
         self.enqueuing = Enqueuing(self)
         self.watcher = Watcher(self)
         self.locks = Locks(self)
+        self.topics = Topics(self)
         #: How patient the session is in which this program changes values and holds locks.
         self.guest_settings = Settings()
         self._let_go = weakref.finalize(self, _close, self._opened, self._guests)
@@ -236,6 +239,7 @@ class Runtime:
         if settings.runs is None:
             self.declare_schedules()
         handlers = self.handlers()
+        self.topics.declare()
         late: list[Listener] = []
         if settings.runs is None or limits_of(self.tasks) or self.queue_limits:
             self.declare_limits(handlers)
@@ -244,9 +248,16 @@ class Runtime:
             late.append(_once(partial(self.declare_limits, handlers)))
         others = Others(self, handlers, settings.launched)
         library = StoreLibrary(self.store, handlers, self.resources(), others, known)
-        housekeeping = Housekeeping(machine)
+        housekeeping, pump = Housekeeping(machine), self._pump(settings, machine)
+        settings = replace(settings, on_idle=self._idle_with(pump, settings.on_idle))
         made = Kernel(
-            self.store, handlers, library, settings, machine=machine, on_raise=on_raise, on_shut=housekeeping.stop
+            self.store,
+            handlers,
+            library,
+            settings,
+            machine=machine,
+            on_raise=on_raise,
+            on_shut=partial(_stop, pump, housekeeping),
         )
         taught = () if self.teacher is None else (self.teacher(made),)
         for listener in (self.teller, *self._listeners, *taught):
@@ -257,11 +268,29 @@ class Runtime:
         if settings.runs is None:
             housekeeping.listen(Janitor(self.store, self.keeps))
         made.signals.listen(housekeeping)
+        made.signals.listen(_once(pump.start))
         return made
+
+    def _pump(self, settings: Settings, machine: Machine) -> Pump:
+        """The pump beside a kernel: it takes tasks of all queues, and who ends when nothing is ready begins with it."""
+        pump = self.topics.pump(machine, is_idle=settings.runs is not None)
+        while settings.until_idle and pump.step():
+            pass
+        return pump
+
+    @staticmethod
+    def _idle_with(pump: Pump, on_idle: Callable[[], None] | None) -> Callable[[], None] | None:
+        """Return what hears that nothing is ready: not while publications become tasks."""
+
+        def hear() -> None:
+            if on_idle is not None and pump.is_through():
+                on_idle()
+
+        return None if on_idle is None else hear
 
     def declare_schedules(self) -> None:
         """Let the schedules of this program be in the store, as it declares them."""
-        for said in declare(self.store, schedules_of(self.tasks), self.since, self._by, self.reserve_ids):
+        for said in declare(self.store, schedules_of(self.tasks), self.since, self.by, self.reserve_ids):
             self.say(said)
 
     def declare_limits(self, knows: Collection[str]) -> None:
@@ -270,12 +299,12 @@ class Runtime:
         limits = [*limits_of(self.tasks), *(each._stored(queues=[name]) for name, each in queues if each is not None)]
         lifted = [QUEUE + name for name, each in queues if each is None]
         for said in declare_limits(
-            self.store, self.guest.send, self.reserve_ids, limits, lifted, knows, self._by, self.since
+            self.store, self.guest.send, self.reserve_ids, limits, lifted, knows, self.by, self.since
         ):
             self.say(said)
 
     @property
-    def _by(self) -> str:
+    def by(self) -> str:
         """The name under which this program declares something."""
         version = f" {self._version}" if self._version else ""
         return f"pid {os.getpid()} on {here.host()}{version}"
@@ -355,6 +384,11 @@ def _close(opened: list[Store], guests: list[Guest]) -> None:
         guests.pop().close()
     while opened:
         opened.pop().close()
+
+
+def _stop(*parts: Pump | Housekeeping) -> None:
+    for each in parts:
+        each.stop()
 
 
 def _once(act: Callable[[], None]) -> Listener:

@@ -70,6 +70,13 @@ LOCK_LOOK, LONGEST_LOCK_LOOK = 0.5, 5.0
 #: The list of processes is read for locks no more often than this, and takes a twentieth of the time at most.
 SHORTEST_SESSION_LOOK = 0.05
 
+# topics
+
+#: How long a pump rests that found nothing, before it hears of the next change: others may commit without pause.
+PUMP_PAUSE = 0.005
+#: How long a pump that came second leaves publications to the one that came first.
+PUMP_PATIENCE = 0.25
+
 # jobs
 
 #: How long one waits at most who writes next, so that those whose jobs were just written come along with more: half as

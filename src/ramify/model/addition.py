@@ -52,14 +52,14 @@ def check_opens(opens: NewRun) -> NewRun:
     return opens
 
 
-def check_queued(new: Addition) -> None:
-    """Refuse what goes along with other work and cannot be decided there: tasks for a run that may have ended, or links
-    into a run that is not known before.
+def check_queued(new: Addition, *, links: bool = False) -> None:
+    """Refuse what goes along with other work and cannot be decided there: tasks for a run that may have ended, or,
+    unless they are decided with it, `links` into a run that is not known before.
     """
     if new.opens is None:
         raise BadPayload(f"tasks for run {new.run} come along with other work, and it may have ended: give `opens`")
     check_opens(new.opens)
-    if new.joins or new.waiters or any(tasks.join is not None or tasks.waits for tasks in new.tasks):
+    if not links and (new.joins or new.waiters or any(tasks.join is not None or tasks.waits for tasks in new.tasks)):
         raise BadPayload("what comes into a queue along with other work has no joins and waits for nobody")
     for tasks in new.tasks:
         check_tasks(tasks)

@@ -63,7 +63,7 @@ class StoredPublication(msgspec.Struct, frozen=True, gc=False):
     task: int | None = None
 
 
-class Topic(msgspec.Struct, frozen=True):
+class TopicNumbers(msgspec.Struct, frozen=True):
     """A topic to which something was published: the `first` number that is kept, and the `last` one that was given.
 
     With nothing kept, `first` is the number after `last`.

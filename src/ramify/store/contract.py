@@ -299,8 +299,8 @@ class Store(Protocol):
         """Change values: all of them, or none if one of them is not at the version that was seen. False: it was lost.
 
         A value that has expired counts as absent. Versions are reserved ids, so none is ever used twice.
-        `additions`, as in a part of a commit, and `publications` are there exactly if it is not lost: of two that move
-        a reader, one adds its tasks.
+        `additions`, of runs that they open, and `publications` are there exactly if it is not lost: of two that move a
+        reader, one adds its tasks. These may wait for each other, and for tasks that are there.
         """
 
     # runs

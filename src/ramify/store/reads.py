@@ -27,7 +27,7 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
-from ramify.model.topic import StoredPublication, Topic
+from ramify.model.topic import StoredPublication, TopicNumbers
 from ramify.model.value import Key, StoredValue
 from ramify.store.error_groups import ErrorSummary
 
@@ -371,7 +371,7 @@ class Reads(Protocol):
         Those that have expired may be there or not.
         """
 
-    def topics(self, *, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[Topic]:
+    def topics(self, *, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[TopicNumbers]:
         """Return topics to which something was published, by name (page), or those whose names begin with a `prefix`.
 
         The next ones come `after` the name of the last one. Its price grows with how many it returns.

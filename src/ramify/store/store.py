@@ -28,7 +28,7 @@ from ramify.model.topic import Publication, check_publications
 from ramify.model.value import Swap, check_swaps
 from ramify.store.changes import AskAfter, Changes
 from ramify.store.tables import Reported, Tables
-from ramify.store.verbs import advancing, claim, commit, deciding, entries, reopening, staging, values
+from ramify.store.verbs import advancing, claim, commit, deciding, entries, reopening, staging, swapping
 from ramify.store.verbs.beliefs import Beliefs
 
 T = TypeVar("T")
@@ -153,10 +153,10 @@ class DurableStore(ABC):
         check_swaps(swaps)
         check_publications(publications)
         for each in additions:
-            check_queued(each)
+            check_queued(each, links=True)
         groups = [tasks for each in additions for tasks in each.tasks]
         return self._write(
-            lambda tables: values.swap(tables, stamp, swaps, additions, publications, self.now()), groups, stamp
+            lambda tables: swapping.swap(tables, stamp, swaps, additions, publications, self.now()), groups, stamp
         )
 
     # runs

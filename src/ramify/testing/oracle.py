@@ -28,7 +28,7 @@ from ramify.model.limit import LIMITS, is_full, read_limits
 from ramify.model.own_topics import FAILED, FAILURES_TOPIC
 from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import LIVE_STATES, MASK_WIDTH, Segment, SegmentState, tasks_in
-from ramify.model.topic import StoredPublication, Topic
+from ramify.model.topic import StoredPublication, TopicNumbers
 from ramify.store.contract import Store
 from ramify.store.reads import PAGE_LIMIT, Reads
 from ramify.testing.paging import every
@@ -80,14 +80,14 @@ def _lines(reads: Reads, rows: Sequence[Segment]) -> Iterator[str]:
                 yield f"row {row.id} is LIMITED in line {row.line}, which has room and no head"
 
 
-def _topics(reads: Reads) -> Iterator[Topic]:
+def _topics(reads: Reads) -> Iterator[TopicNumbers]:
     after = ""
     while some := reads.topics(after=after, limit=PAGE_LIMIT):
         yield from some
         after = some[-1].name
 
 
-def _topic(reads: Reads, topic: Topic) -> Iterator[str]:
+def _topic(reads: Reads, topic: TopicNumbers) -> Iterator[str]:
     """Check that a reader of a topic gets all of it in order, and that tasks published with their ends."""
     before, found = StoredPublication(topic.name, topic.first - 1, b"", None, 0), False
     how = FAILED if topic.name == FAILURES_TOPIC else {Status.DONE}

@@ -12,6 +12,7 @@ from operator import is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ramify.coordination.handling import Handling
 from ramify.engine.around import within
 from ramify.engine.resource import AnyResource
 from ramify.engine.tasks.limit import TaskLimit, noted
@@ -76,6 +77,11 @@ def schedules_of(tasks: Tasks) -> list[Schedule]:
         if other.place != each.place:
             raise ConfigError(f"two schedules are called {each.name!r}: {other.place} and {each.place}. Rename one.")
     return list(found.values())
+
+
+def readers_of(tasks: Tasks) -> list[Handling]:
+    """The readers of topics of a set and of those it includes. Each has the name of its task, so no two have one."""
+    return [reader for one in tasks._sets() for reader in one._readers.values()]
 
 
 def declared_limits(tasks: Tasks) -> dict[str, TaskLimit]:

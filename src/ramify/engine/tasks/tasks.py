@@ -16,10 +16,14 @@ from datetime import datetime, tzinfo
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar, overload
 
+from ramify.coordination.handling import Handling
+from ramify.coordination.places import Since
+from ramify.coordination.topic import Topic
 from ramify.engine.around import AnyHook, H, check_hook
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.engine.tasks.contents import check_definitions, check_free, declared_limits, schedules_of, table_of
 from ramify.engine.tasks.limit import GivenRate, Per, TaskLimit, limit_of, noted
+from ramify.engine.tasks.on import OnDecorator, handling_of, options_for, source_of
 from ramify.engine.tasks.options import Selector, options_of
 from ramify.engine.tasks.task import AnyTask, AsyncChildren, AsyncSpawns, Spawns, Task, TaskDecorator, redefines
 from ramify.errors import BadPayload, ConfigError
@@ -54,6 +58,7 @@ class Tasks:
         self._definitions = Definitions()
         self._schedules: dict[str, Schedule] = {}
         self._limits: dict[str, TaskLimit] = {}
+        self._readers: dict[str, Handling] = {}
         self._included: list[Tasks] = []
         #: What is known by which name, and the tasks of each set that it was made of.
         self._table: tuple[list[dict[str, AnyTask]], dict[str, AnyTask]] = ([], {})
@@ -174,6 +179,38 @@ class Tasks:
         check_hook(hook)
         self._hooks[:] = [each for each in self._hooks if not _is_edited(hook, each)] + [hook]
         return hook
+
+    @overload
+    def on(
+        self, topic: Topic[T], /, *, ordered: bool = False, since: Since = None, name: str | None = None, **options: Any
+    ) -> OnDecorator[T]: ...
+    @overload
+    def on(
+        self, topic: str, /, *, ordered: bool = False, since: Since = None, name: str | None = None, **options: Any
+    ) -> OnDecorator[Any]: ...
+    def on(
+        self, topic: Any, /, *, ordered: bool = False, since: Since = None, name: str | None = None, **options: Any
+    ) -> OnDecorator[Any]:
+        """Run a task for each publication of a topic: `@engine.on(orders)` above a function of one value.
+
+        The function takes the value, or with the annotation `Published[Order]` all that is known of the publication.
+        `topic` may be a name, or a pattern of names: "orders.*". The other options are those of `task`.
+
+        ordered   tasks of one key run one at a time, in the order of the publications
+        since     where a reader begins that the store does not know: after a number, at a datetime, or a timedelta back
+        name      the name of the reader and of its task, by default that of the function
+        """
+        source = source_of(topic)
+        given = options if name is None else {**options, "name": name}
+
+        def decorate(fn: Callable[..., Any]) -> AnyTask:
+            task: AnyTask = Task(fn, options_of(options_for(source, given, fn)), self._hooks)
+            reader = handling_of(source, task, ordered, since)
+            self._add(task)
+            self._readers = {**self._readers, task.kind: reader}
+            return task
+
+        return OnDecorator(decorate)
 
     def dag(self, name: str) -> Dag:
         """Define a DAG: `etl = engine.dag("etl")`, then `etl.add(load.of(...))`, and `engine.run(etl.of())`."""

@@ -171,6 +171,9 @@ class Library(Protocol):
     def others(self) -> OtherRuns:
         """Other runs of the store."""
 
+    def is_at(self, store: Callable[[], Store]) -> bool:
+        """Return whether what tasks leave goes into this store."""
+
     def as_jobs(self, calls: Sequence[Call[Any]]) -> Sequence[Call[Any]]:
         """Calls that a task enqueues as the jobs that they become."""
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import islice
 from typing import Any, TypeVar, overload
@@ -30,6 +30,8 @@ from ramify.model.join import Rule
 from ramify.model.key import key_text
 from ramify.model.mark import Mark
 from ramify.model.slot import SLOT, Slot, read_slot
+from ramify.model.topic import Publication
+from ramify.store.contract import Store
 
 T = TypeVar("T")
 
@@ -62,6 +64,7 @@ class Current:
         "_made",
         "_passed",
         "_position",
+        "_published",
         "_refused",
         "_saw_cancel",
         "_spawned",
@@ -76,6 +79,7 @@ class Current:
         self._spawned: list[Call[Any]] = []
         self._forks: list[Fork | Subgraph] = []
         self._jobs: list[Call[Any]] = []
+        self._published: list[Publication] = []
         #: Where very many of one spawn were staged.
         self._stagings: list[Staging] = []
         #: Whether the store did not take them: then nothing of this attempt counts, whatever its handler says.
@@ -196,10 +200,15 @@ class Current:
         Changes are made with the end of this task, exactly if it ends as done. If it changes any, all values that it
         has read must be the same by then; otherwise nothing of this attempt counts, and the task runs again at once.
         """
+        return CurrentValues(self._all_values, Space(space, of))
+
+    @property
+    def _all_values(self) -> AttemptValues:
+        """The values of the store as this attempt sees and changes them, those of ours included."""
         if self._values is None:
             around, self._made = self._attempt_env, True
             self._values = AttemptValues(self.task, around.library.value, around.sender.now)
-        return CurrentValues(self._values, Space(space, of))
+        return self._values
 
     @property
     def cancelled(self) -> bool:
@@ -365,6 +374,15 @@ class Current:
         """Calls that this attempt makes, with the headers that they inherit."""
         return inheriting(calls, self._outgoing)
 
+    def _is_at(self, store: Callable[[], Store]) -> bool:
+        """Return whether what it leaves goes into this store; where a task is tried by itself, any."""
+        return self._attempt_env.library.is_at(store)
+
+    def _publish(self, publications: Iterable[Publication]) -> None:
+        """Publish with the end of this task, exactly if it ends as done."""
+        self._made = True
+        self._published += publications
+
     def _grow(self, calls: Sequence[LinkedCall]) -> None:
         """Go on with calls that wait for each other, each behind those it needs; the last one arrives for this task."""
         self._made = True
@@ -384,6 +402,7 @@ class Current:
             offspring.swaps = self._values.close()
         offspring.forks += (fork.made_of(self._passing_on(fork.all)) for fork in self._forks)
         offspring.jobs += self._jobs
+        offspring.tell(self._published)
         for staging in self._stagings:
             offspring.published += staging.ranges
         continued = sum(fork.staged for fork in self._forks if isinstance(fork, Fork))
@@ -398,6 +417,7 @@ class Current:
             self._values.close()
             self._values = None
         self._spawned, self._forks, self._jobs, self._stagings, self._passed = [], [], [], [], None
+        self._published = []
         self._made = self._refused = self._saw_cancel = False
 
     def _set(self) -> None:

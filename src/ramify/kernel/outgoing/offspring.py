@@ -25,6 +25,7 @@ from ramify.model.join import Rule
 from ramify.model.lanes import FEW, by_row
 from ramify.model.policy import PARKED, SECOND
 from ramify.model.task import NewTasks
+from ramify.model.topic import Publication
 
 T = TypeVar("T")
 
@@ -265,7 +266,8 @@ class Offspring:
 
     `sets` are the values that they set in the context of their run; None while there is none. `jobs` are calls that go
     into queues with the ends of these tasks. `swaps` are the values that a single task swaps with its end, and `apart`
-    are tasks that do so, each with what came of it.
+    are tasks that do so, each with what came of it. `publications` go into topics with the ends of their tasks; None
+    while there is none.
     """
 
     broods: dict[Group, Brood] = field(default_factory=dict)
@@ -277,12 +279,13 @@ class Offspring:
     jobs: list[Call[Any]] = field(default_factory=list)
     swaps: Sequence[DraftSwap] = ()
     apart: dict[int, Offspring] | None = None
+    publications: list[Publication] | None = None
     _last: tuple[Group, Brood] | None = None
 
     def __bool__(self) -> bool:
         """True if anything is in it."""
         own = self.broods or self.forks or self.jobs or self.published or self.discarded or self.sets or self.staged
-        return bool(own or self.swaps or self.apart)
+        return bool(own or self.swaps or self.apart or self.publications)
 
     def add(self, parent: int, calls: Sequence[Call[Any]]) -> None:
         """Children of one task that ended well."""
@@ -317,6 +320,12 @@ class Offspring:
             self.sets = [] if self.sets is None else self.sets
             self.sets += values
 
+    def tell(self, publications: Sequence[Publication]) -> None:
+        """Publish with the ends of tasks that ended well."""
+        if publications:
+            self.publications = [] if self.publications is None else self.publications
+            self.publications += publications
+
     def extend(self, other: Offspring) -> None:
         """Take over what another chunk of the same claim brought forth."""
         for group, brood in other.broods.items():
@@ -332,6 +341,7 @@ class Offspring:
         self.staged += other.staged
         self.jobs += other.jobs
         self.keep(other.sets)
+        self.tell(other.publications or ())
         if other.apart:
             self.apart = (self.apart or {}) | other.apart
 

@@ -221,8 +221,9 @@ def part_of(finished: Finished, reserve: Reserve, now: int, exact: bool = False)
         heirs=forked.heirs,
         took=finished.took,
         sets=offspring.sets or (),
-        additions=_additions(offspring.jobs, reserve, now) if offspring.jobs else (),
+        additions=additions_of(offspring.jobs, reserve, now) if offspring.jobs else (),
         swaps=_swaps(offspring.swaps, reserve, now) if offspring.swaps else (),
+        publications=offspring.publications or (),
     )
 
 
@@ -232,7 +233,7 @@ def _swaps(drafts: Sequence[DraftSwap], reserve: Reserve, now: int) -> list[Swap
     return [draft.sent(version + at if draft.is_change else 0, now) for at, draft in enumerate(drafts)]
 
 
-def _additions(jobs: Sequence[Call[Any]], reserve: Reserve, now: int) -> list[Addition]:
+def additions_of(jobs: Sequence[Call[Any]], reserve: Reserve, now: int) -> list[Addition]:
     """Jobs by queue, each with the run that begins the queue if it must."""
     broods: dict[Group, Brood] = {}
     for call in jobs:

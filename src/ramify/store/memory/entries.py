@@ -36,11 +36,11 @@ def start(
     if not 0 < run.id < tables.next_id:
         raise BadPayload(f"run id {run.id} was not reserved from this store")
     first = Addition(run.id, tasks, new, waiters)
-    _check(tables, [first])
+    check(tables, [first])
     if run.follows is not None:
         tables.run(run.follows.run)
     row = runs.create(tables, run, tables.new_commit(0, 0, now) - 1, now)
-    (added,) = _add(tables, [(row, first, 0)], now)
+    (added,) = add(tables, [(row, first, 0)], now)
     runs.begin(tables, row, now)
     return Started(runs.as_run(row), created=True, added=added)
 
@@ -53,7 +53,7 @@ def append(tables: MemoryTables, additions: Sequence[Addition], now: int) -> lis
     for row in named:
         check_takes_tasks(row.new.id, row.state)
     # Before anything is written, because here nothing can be taken back.
-    _check(tables, additions)
+    check(tables, additions)
     check_opening(tables, additions)
     since, before = len(tables.commits), runs.bounded(tables)
     into = [tables.run(each.run) if each.opens is None else opened_for(tables, each, since, now) for each in additions]
@@ -61,7 +61,7 @@ def append(tables: MemoryTables, additions: Sequence[Addition], now: int) -> lis
         # One that was there before has its start in the log.
         tables.new_commit(0, 0, now)
     rounds = [row.round + 1 if row.new.order is Order.ROUNDS else 0 for row in into]
-    added = _add(tables, list(zip(into, additions, rounds, strict=True)), now)
+    added = add(tables, list(zip(into, additions, rounds, strict=True)), now)
     runs.hold_to_caps(tables, before, now)
     return added
 
@@ -115,7 +115,8 @@ def _newest(tables: MemoryTables, new: Addition) -> StoredRun | None:
     return runs.as_run(tables.runs[tables.names[new.opens.name or "", max(generations)]])
 
 
-def _check(tables: MemoryTables, new: Sequence[Addition]) -> None:
+def check(tables: MemoryTables, new: Sequence[Addition]) -> None:
+    """Refuse what does not fit, before anything is written."""
     tasks = [group for each in new for group in each.tasks]
     for group in tasks:
         check_tasks(group)
@@ -124,7 +125,7 @@ def _check(tables: MemoryTables, new: Sequence[Addition]) -> None:
     joins.check(tables, tasks, *links)
 
 
-def _add(tables: MemoryTables, new: Sequence[_Into], now: int) -> list[Appended]:
+def add(tables: MemoryTables, new: Sequence[_Into], now: int) -> list[Appended]:
     """Write them: first their joins, then their tasks, then who waits for them, so that each may name any other."""
     empty: dict[int, tuple[int, int]] = {}
     for row, each, round in new:

@@ -22,7 +22,7 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row, check_name
-from ramify.model.topic import StoredPublication, Topic, check_number, check_topic
+from ramify.model.topic import StoredPublication, TopicNumbers, check_number, check_topic
 from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue
 from ramify.store.clock import Clock
 from ramify.store.error_groups import ErrorSummary, group_errors
@@ -354,7 +354,7 @@ class MemoryReads:
         with self._tables.lock:
             return topics.publications(self._tables, check_topic(topic), check_number(after), page_size(limit))
 
-    def topics(self, *, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[Topic]:
+    def topics(self, *, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[TopicNumbers]:
         """Return topics by name."""
         with self._tables.lock:
             return topics.page(self._tables, prefix, after, page_size(limit))

@@ -285,7 +285,7 @@ class MemoryStore:
         check_swaps(swaps)
         check_publications(publications)
         for each in additions:
-            check_queued(each)
+            check_queued(each, links=True)
         with self._tables.lock:
             again = self._tables.consumed(stamp)
             if again is not None:

@@ -8,7 +8,7 @@ from ramify.model.commit import Part
 from ramify.model.event import Status
 from ramify.model.own_topics import ENDS_OF_RUNS, FAILURES, failed_task, listened, of_ends, of_failures
 from ramify.model.run import StoredRun
-from ramify.model.topic import Publication, StoredPublication, Topic
+from ramify.model.topic import Publication, StoredPublication, TopicNumbers
 from ramify.store.memory.tables import MemorySpan, MemoryTables
 
 
@@ -47,11 +47,11 @@ def publications(tables: MemoryTables, topic: str, after: int, limit: int) -> Se
     return [kept[number] for number in sorted(kept) if number > after][:limit]
 
 
-def page(tables: MemoryTables, prefix: str, after: str, limit: int) -> Sequence[Topic]:
+def page(tables: MemoryTables, prefix: str, after: str, limit: int) -> Sequence[TopicNumbers]:
     """Return topics by name."""
     names = sorted(name for name in tables.topics if name > after and name.startswith(prefix))[:limit]
     lasts = ((name, tables.topics[name][0]) for name in names)
-    return [Topic(name, min(tables.publications[name], default=last + 1), last) for name, last in lasts]
+    return [TopicNumbers(name, min(tables.publications[name], default=last + 1), last) for name, last in lasts]
 
 
 def remove_expired(tables: MemoryTables, now: int, limit: int) -> int:

@@ -26,11 +26,15 @@ def swap(
     adding.check_room(tables, [tasks for each in additions for tasks in each.tasks])
     if not _wins(tables, swaps, now):
         return False
+    entries.check(tables, additions)
     entries.check_opening(tables, additions)
     _change(tables, swaps)
-    if entries.queue(tables, additions, len(tables.commits), stamp.process, now):
+    since = len(tables.commits)
+    into = [(entries.opened_for(tables, each, since, now), each, 0) for each in additions]
+    if any(row.since == since for row, _, _ in into):
         # A run that begins has its start in the log.
         tables.new_commit(stamp.process, stamp.n, now)
+    entries.add(tables, into, now)
     topics.publish(tables, publications, now)
     return True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ramify.model.topic import Publication, StoredPublication, Topic, by_topic
+from ramify.model.topic import Publication, StoredPublication, TopicNumbers, by_topic
 from ramify.store.postgres.link import Transaction
 
 #: Take the next numbers of a topic, at a time that is not before those before, and publish under them.
@@ -46,7 +46,7 @@ def publications(db: Transaction, topic: str, after: int, limit: int) -> list[St
     return [StoredPublication(*row) for row in db.ask(PAGE, topic, after, limit)]
 
 
-def page(db: Transaction, prefix: str, after: str, limit: int) -> list[Topic]:
+def page(db: Transaction, prefix: str, after: str, limit: int) -> list[TopicNumbers]:
     """Topics by name that come after one."""
     found = db.ask(TOPICS, max(after, prefix), after, f"{prefix}\U0010ffff", limit)
-    return [Topic(*row) for row in found]
+    return [TopicNumbers(*row) for row in found]

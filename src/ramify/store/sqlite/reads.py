@@ -19,7 +19,7 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.model.task import MAX_ID, Row, check_name
-from ramify.model.topic import StoredPublication, Topic, check_number, check_topic
+from ramify.model.topic import StoredPublication, TopicNumbers, check_number, check_topic
 from ramify.model.value import A_SPACE, A_VALUE, Key, StoredValue
 from ramify.store import tuples
 from ramify.store.error_groups import ErrorSummary, group_errors
@@ -378,7 +378,7 @@ class SqliteReads:
         with self._link.read() as db:
             return topics.publications(db, check_topic(topic), check_number(after), page_size(limit))
 
-    def topics(self, *, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[Topic]:
+    def topics(self, *, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[TopicNumbers]:
         """Return topics by name."""
         with self._link.read() as db:
             return topics.page(db, prefix, after, page_size(limit))

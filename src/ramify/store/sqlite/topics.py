@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import apsw
 
-from ramify.model.topic import Publication, StoredPublication, Topic, by_topic
+from ramify.model.topic import Publication, StoredPublication, TopicNumbers, by_topic
 from ramify.store.sqlite.bulk import CUT, LENGTH, fixed_width
 from ramify.store.sqlite.file.db import Db
 
@@ -72,11 +72,11 @@ def publications(db: Db, topic: str, after: int, limit: int) -> list[StoredPubli
     return [StoredPublication(*row) for row in db.execute(PAGE, (topic, after, limit)).fetchall()]
 
 
-def page(db: Db, prefix: str, after: str, limit: int) -> list[Topic]:
+def page(db: Db, prefix: str, after: str, limit: int) -> list[TopicNumbers]:
     """Topics by name that come after one."""
     # One lower bound: where a page begins is found, not searched for.
     bound = (max(after, prefix), after, f"{prefix}\U0010ffff", limit)
-    return [Topic(*row) for row in db.execute(TOPICS, bound).fetchall()]
+    return [TopicNumbers(*row) for row in db.execute(TOPICS, bound).fetchall()]
 
 
 def remove_expired(db: Db, now: int, limit: int) -> int:

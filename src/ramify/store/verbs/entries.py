@@ -47,7 +47,7 @@ def start(
         raise UnknownRun(f"there is no run {leader[0]} in this store")
     made, changes = new_run(new, tasks, now), Changes(0, 0, now)
     changes.begin(made)
-    (added,) = _add(tables, changes, {new.id: made}, [(made, first, 0)])
+    (added,) = add(tables, changes, {new.id: made}, [(made, first, 0)])
     made = replace(made, since=tables.write(changes) - 1)
     if made.round < 0 and (moved := advancing.begin(tables, made.id, now)) is not None:
         made = replace(made, round=moved.round)
@@ -77,7 +77,7 @@ def append(tables: Tables, additions: Sequence[Addition], now: int, beliefs: Bel
     opening = OpeningRuns(loaded, changes)
     into = [(loaded.runs[each.run] if each.opens is None else opening.run(each), each) for each in additions]
     rounds = [(run, each, run.round + 1 if run.order is Order.ROUNDS else 0) for run, each in into]
-    added = _add(tables, changes, {run.id: run for run, _ in into}, rounds)
+    added = add(tables, changes, {run.id: run for run, _ in into}, rounds)
     tables.write(changes)
     if halted := overgrown(loaded, changes):
         telling.tell_ends(tables, advancing.halt(tables, halted, now), now)
@@ -91,7 +91,7 @@ def _append_at_once(
     """Publish tasks in a run that is known from before; None when it is not as it was, and nothing was written."""
     run = believed.run
     _check_groups(additions)
-    added = _add(tables, changes, {run.id: run}, [(run, each, 0) for each in additions], extends=False)
+    added = add(tables, changes, {run.id: run}, [(run, each, 0) for each in additions], extends=False)
     # A task that lost its key extends no row.
     if believed.tail is not None and not (changes.spans and may_extend(believed.tail, run, changes.spans[0], now)):
         believed = believed._replace(tail=None)
@@ -109,11 +109,17 @@ def _check_groups(new: Sequence[Addition]) -> Sequence[NewTasks]:
 def _check(tables: Tables, loaded: Loaded, new: Sequence[Addition]) -> None:
     groups = _check_groups(new)
     adding.check_room(loaded, groups)
+    check_links(tables, new)
+
+
+def check_links(tables: Tables, new: Sequence[Addition]) -> None:
+    """Refuse joins and waiters that do not fit."""
+    groups = [tasks for each in new for tasks in each.tasks]
     links = [some for each in new for some in each.joins], [some for each in new for some in each.waiters]
     adding.check_joins(tables, groups, *links)
 
 
-def _add(
+def add(
     tables: Tables,
     changes: Changes,
     runs: Mapping[int, StoredRun],

@@ -15,11 +15,12 @@ from ramify.errors import BadPayload, Reaped
 from ramify.model.addition import Addition
 from ramify.model.commit import Part
 from ramify.model.event import Status
+from ramify.model.join import NewJoins, NewWaiters, Rule
 from ramify.model.policy import SECOND
 from ramify.model.process import Stamp
 from ramify.model.run import NewRun, Order, RunState
 from ramify.model.task import MAX_ID, MAX_KEEP, MAX_NAME, NewTasks
-from ramify.model.topic import MAX_PUBLICATION, Publication, StoredPublication, Topic
+from ramify.model.topic import MAX_PUBLICATION, Publication, StoredPublication, TopicNumbers
 from ramify.model.value import Swap
 from ramify.testing.conformance.house import House, Worker, only, refused
 from ramify.testing.conformance.registry import case
@@ -103,11 +104,11 @@ def pages_of_a_topic_go_on_after_a_number(house: House) -> None:
 def topics_are_listed_by_name_with_their_first_and_last_number(house: House) -> None:
     worker, names = house.worker(), sorted(["b", "a", "A", "é", "\U0001f600", "\ue000", "a.b", "a.%", "n" * MAX_NAME])
     assert _publish(worker, *(_bill(topic=name) for name in reversed(names)), _bill(topic="a.b"))
-    listed: list[Topic] = []
+    listed: list[TopicNumbers] = []
     while some := house.store.reads.topics(after=listed[-1].name if listed else "", limit=4):
         assert len(some) <= 4
         listed += some
-    assert listed == [Topic(name, 1, 1 + (name == "a.b")) for name in names]
+    assert listed == [TopicNumbers(name, 1, 1 + (name == "a.b")) for name in names]
     assert [each.name for each in house.store.reads.topics(prefix="a.")] == ["a.%", "a.b"]
     assert [each.name for each in house.store.reads.topics(prefix="a.", after="a.%")] == ["a.b"]
     assert house.store.reads.topics(prefix="a.b.") == []
@@ -377,7 +378,7 @@ def publications_that_have_expired_go_and_numbers_go_on(house: House) -> None:
     gone = [house.store.vacuum(3).publications for _ in range(3)]
     assert gone == [3, 1, 0]
     assert _read(house) == [(4, b"late"), (5, b"ever")]
-    assert house.store.reads.topics() == [Topic("bills", 4, 5), Topic("brief", 2, 1)]
+    assert house.store.reads.topics() == [TopicNumbers("bills", 4, 5), TopicNumbers("brief", 2, 1)]
     assert _publish(worker, _bill(b"next", "brief"))
     assert _read(house, "brief") == [(2, b"next")], "a number was used again"
 
@@ -392,3 +393,24 @@ def what_is_published_stays_when_its_run_is_forgotten(house: House) -> None:
     while house.store.forget(run).more:
         pass
     assert only(house.store.reads.publications("bills")).task == claim.tasks[0]
+
+
+@case("swap")
+def a_swap_may_bring_tasks_that_wait_for_others(house: House) -> None:
+    worker = house.worker()
+    first, second, third = (house.tasks(kind="copy", waits=waits) for waits in (False, True, True))
+    joins = [NewJoins([second.first, third.first], [1, 1], Rule.ALWAYS)]
+    waiters = [NewWaiters([first.first, second.first], [second.first, third.first], [0, 0])]
+    chain = replace(_mails(house, first, second, third), joins=joins, waiters=waiters)
+    with house.nothing_changes():
+        assert not worker.store.swap(worker.stamp(), [_cursor(house, 4711, b"1")], [chain])
+    assert worker.store.swap(worker.stamp(), [_cursor(house, 0, b"1")], [chain])
+    for task, status in ((first.first, Status.FAILED), (second.first, Status.DONE), (third.first, Status.DONE)):
+        claim = worker.take(kinds=["copy"])
+        assert list(claim.tasks) == [task]
+        worker.end(claim, None, status)
+    late = house.tasks(kind="copy", waits=True)
+    after = [NewWaiters([first.first], [late.first], [0])]
+    behind = replace(_mails(house, late), joins=[NewJoins([late.first], [1], Rule.ALWAYS)], waiters=after)
+    assert worker.store.swap(worker.stamp(), (), [behind])
+    assert list(worker.take(kinds=["copy"]).tasks) == [late.first], "it waits for a task that has ended"
