@@ -3,8 +3,7 @@
 Promises: making an engine does no I/O; the store is opened when it is first needed, once. After a kill the same
 `engine.run(...)` line goes on where the work was.
 
-It composes and delegates: what a start means is in `shapes/start.py`, the work in `kernel/`, what can be done with a
-run in `run.py`.
+It composes and delegates: a start is decided in `shapes/start.py`, the work in `kernel/`; a run has `run.py`.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import Any, Literal, TypeVar, overload
 from msgspec import UNSET, UnsetType
 
 from ramify.coordination.lock import Lock, lock_of
-from ramify.engine.jobs.behind import job_for
 from ramify.coordination.topic import Topic
+from ramify.engine.jobs.behind import job_for
 from ramify.engine.jobs.job import Job
 from ramify.engine.jobs.queue import Queue
 from ramify.engine.jobs.queue_limit import OnFull
@@ -226,9 +225,8 @@ class Engine(Tasks):
     def runs(self, state: RunState | None = None) -> Iterator[Run[Any]]:
         """Iterate over the runs in the store, or those in one state, newest first, page by page."""
         check_state(state)
-        return (
-            Run(self._runtime, found.id) for found in every_run(self._runtime.store.reads, state, newest_first=True)
-        )
+        found = every_run(self._runtime.store.reads, state, newest_first=True)
+        return (Run(self._runtime, each.id) for each in found)
 
     # jobs
 
@@ -304,10 +302,7 @@ class Engine(Tasks):
         return Job(self._runtime, id)
 
     def job_for(self, create: Task[..., R, Any], key: str) -> Job[R] | None:
-        """Return the unfinished job of a task that holds this `.unique(key)`; None if there is none.
-
-        For `enqueue(update.of(id), after=engine.job_for(create, id))`.
-        """
+        """Return the unfinished job of a task with this `.unique(key)`, for `enqueue(after=)`; None without one."""
         return job_for(self._runtime, create, key)
 
     def jobs(
@@ -335,10 +330,9 @@ class Engine(Tasks):
 
     def job_states(self, ids: Iterable[int]) -> dict[int, JobState]:
         """Return the states of many jobs at one moment, by id."""
-        asked = list(ids)
+        store, asked = self._runtime.store, list(ids)
         for id in asked:
             check_task("job_states([{}])", id)
-        store = self._runtime.store
         return {id: found.state for id, found in Standings(store.reads, store.now()).of(asked).items()}
 
     def queue(
@@ -351,8 +345,8 @@ class Engine(Tasks):
     ) -> Queue:
         """Return the handle of a queue. `max_pending` limits the jobs in it that have not ended; None lifts the limit.
 
-        Above the limit `enqueue` raises QueueFull, or with `on_full="block"` waits. Each process counts before it
-        writes, so several that enqueue at the same moment may exceed the limit by a few jobs.
+        Above it `enqueue` raises QueueFull, or with `on_full="block"` waits. Each process counts before it writes, so
+        several that enqueue at the same moment may exceed the limit by a few jobs.
 
         At most `max_running` tasks of the queue run at a time, in all processes together. Workers store this limit when
         they start; None removes it then.

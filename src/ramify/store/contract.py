@@ -99,9 +99,7 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Vacuumed(msgspec.Struct, frozen=True):
-    """The effect of `vacuum`: unpublished task rows, old sessions, bytes of space; keys, values and publications that
-    have expired.
-    """
+    """The effect of `vacuum`: unpublished task rows, old sessions, bytes of space, and what has expired of the rest."""
 
     tasks: int = 0
     keys: int = 0
@@ -279,8 +277,7 @@ class Store(Protocol):
         the part is applied, and open them as in `append`; so are `publications` in their topics, in the order of the
         parts. `seq` in the log follows the order of commits.
         A part with `swaps` changes values with the end of its task, or, if one of them loses, changes nothing and is
-        answered as `lost`: its task is held as before. Parts swap in their order, each after those before it, and may
-        share a token.
+        `lost`: its task is held as before. Parts swap in order, each after those before it, and may share a token.
         """
 
     def release(self, stamp: Stamp, tokens: Sequence[bytes]) -> tuple[bytes, ...]:
