@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import _GeneratorContextManager, suppress
+from types import FrameType
 from typing import Any, TypeVar
 
 import pytest
@@ -172,6 +175,31 @@ def test_who_holds_a_lock_alone_would_wait_for_itself_whatever_holders_says(
     engine = programs()
     with engine.lock("report", holders=outer), pytest.raises(LockReentered, match="holds it already"):
         engine.lock("report", holders=inner, wait=LONG).__enter__()
+
+
+@pytest.mark.parametrize("at", range(1, 25, 2))
+def test_ctrl_c_in_the_exit_of_a_transaction_leaves_no_grant(at: int, programs: Programs) -> None:
+    engine = programs()
+    exits = 0
+
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        nonlocal exits
+        if event == "call" and frame.f_code is contextmanager_exit:
+            exits += 1
+            if exits == at:
+                raise KeyboardInterrupt
+
+    contextmanager_exit = _GeneratorContextManager.__exit__.__code__
+    with engine.lock("another"):
+        pass
+    sys.settrace(interrupt)
+    with suppress(KeyboardInterrupt), engine.lock("report"):
+        pass
+    sys.settrace(None)
+    assert exits >= at
+    assert state(engine).is_free
+    with engine.lock("report"):
+        pass
 
 
 def test_who_finds_the_line_full_rests(programs: Programs) -> None:

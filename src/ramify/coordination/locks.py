@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from traceback import clear_frames
 from typing import Any, TypeVar
 
 from ramify.coordination.bid import Bid
@@ -69,9 +70,9 @@ class Locks:
                     raise _timeout(bid, wait, self._host.store.now())
                 seen = self._rest(bid, seen, end)
             return self._taken(bid, doer)
-        except BaseException:
+        except BaseException as error:
             # Ctrl-C strikes anywhere: whatever is there of the bid goes, also if it was just granted.
-            self._give_up(bid)
+            self._give_up(bid, error)
             raise
 
     async def acquire_async(self, name: str, most: int, ttl: int | None, wait: float) -> Held:
@@ -146,8 +147,8 @@ class Locks:
         """Release what a bid holds; why it had been lost, or nothing."""
         try:
             return bid.leave()
-        except BaseException:
-            self._give_up(bid)
+        except BaseException as error:
+            self._give_up(bid, error)
             raise
         finally:
             with self._lock:
@@ -161,12 +162,16 @@ class Locks:
         leaving = self._submit(lambda: self.let_go(bid, doer))
         return await asyncio.shield(asyncio.wrap_future(leaving)) if runs_loop() else ""
 
-    def _give_up(self, bid: Bid) -> None:
-        """Let nothing of a bid be left, now or as soon as the store answers."""
+    def _give_up(self, bid: Bid, error: BaseException | None = None) -> None:
+        """Let nothing of a bid be left after an error, now or as soon as the store answers."""
+        if error is not None:
+            # A transaction that Ctrl-C struck as it ended lasts for as long as the error remembers it.
+            clear_frames(error.__traceback__)
         try:
             bid.leave()
         except StoreUnavailable:
-            self._submit(lambda: self._leave_later(bid))
+            # Not in the thread of coroutines, which others need, and which a program that ends waits for.
+            HERE.thread(lambda: self._leave_later(bid), "ramify-lock-release").start()
 
     def _leave_later(self, bid: Bid) -> None:
         while True:

@@ -134,6 +134,16 @@ class SegmentRow(msgspec.Struct, gc=False):
         self.first, self.left = cut, rest
         return head
 
+    def split_off(self, cut: int) -> SegmentRow:
+        """Do `split`. This row stays the head of a line if it was one, and the new one is met by the next claim."""
+        return self.split(cut).without_line()
+
+    def without_line(self) -> SegmentRow:
+        """Return this row, which is the head of a line no more if it was: a line has one of each kind and queue."""
+        if self.state is SegmentState.READY and self.line is not None:
+            self.due = self.line = None
+        return self
+
 
 #: After all ids that were given.
 _NEWEST = 2**63

@@ -118,8 +118,9 @@ class Taking:
     def by_rank(self, rows: Iterable[MemorySegment], limit: int) -> list[MemorySegment]:
         """Claim from rows in their order; behind the head of a line that was taken, the rest of that line."""
         taken: list[MemorySegment] = []
-        for row in rows if limit > 0 else ():
-            behind: MemorySegment | None = row
+        # First what follows the one whose turn it was.
+        for row in (None, *rows) if limit > 0 else ():
+            behind = row if row is not None else self._behind()
             while behind is not None:
                 for head in self.heads(behind, limit):
                     taken.append(head)
@@ -161,6 +162,8 @@ class Taking:
     def heads(self, row: MemorySegment, limit: int) -> Iterator[MemorySegment]:
         """Claim pieces of a row, as much as may be taken, splitting the head off what is too large."""
         able = row.state is SegmentState.READY and limit > 0 and self._rooms.of(row.run, limit) > 0
+        if self._few.get(row.span.kind, limit) < 1 and lines.places(self._tables, row):
+            able = False
         for piece in self._apart(row) if able else ():
             while limit > 0 and piece.state is SegmentState.READY and self._rooms.of(piece.run, limit) > 0:
                 head = self._head(piece, limit)
@@ -225,7 +228,10 @@ class Taking:
         if row.lane is not None or not span.lanes or not tables.limits.is_per_lane(span.kind, span.queue):
             return (row,)
         if row.last - row.first >= MASK_WIDTH:
-            row = split(tables, row, row.first + MASK_WIDTH)
+            row = split_off(tables, row, row.first + MASK_WIDTH)
+        elif row.line is not None:
+            self._lost(row.line, row)
+            row.due = row.line = None
         lanes = lanes_of(row) or []
         tables.drop_segment(row)
         row.state = SegmentState.GARBAGE
@@ -243,10 +249,18 @@ def split(tables: MemoryTables, row: MemorySegment, cut: int) -> MemorySegment:
     return head
 
 
+def split_off(tables: MemoryTables, row: MemorySegment, cut: int) -> MemorySegment:
+    """Do `split`. Of the head of a line, `row` is what stays the head: there is one of each kind and queue."""
+    below = split(tables, row, cut)
+    if below.state is SegmentState.READY and below.line is not None:
+        below.due = below.line = None
+    return below
+
+
 def around(tables: MemoryTables, row: MemorySegment, task: int) -> MemorySegment:
     """A row of maskable width that holds `task`, split off a wider one if need be."""
     while row.last - row.first + 1 > MASK_WIDTH:
-        head = split(tables, row, row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH))
+        head = split_off(tables, row, row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH))
         row = head if task <= head.last else row
     return row
 

@@ -46,7 +46,7 @@ def _cut(tables: MemoryTables, row: MemorySegment, first: int, last: int) -> Non
         joins.take_out(tables, row, [task for task in tasks_in(row.first, row.last, row.left) if first <= task <= last])
         return
     if row.first < first:
-        claims.split(tables, row, first)
+        claims.split_off(tables, row, first)
     tables.drop_segment(claims.split(tables, row, last + 1) if row.last > last else row)
 
 

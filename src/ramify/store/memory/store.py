@@ -193,7 +193,7 @@ class MemoryStore:
         with self._tables.lock:
             answers = entries.append(self._tables, additions, self.now())
             if not all(answer.already for answer in answers):
-                self._tables.wake()
+                self._changed()
             return answers
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:

@@ -21,8 +21,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -320,14 +319,15 @@ class Liveness:
                 os.close(held.file)
         self._held.clear()
 
-    @contextmanager
-    def _mine(self) -> Iterator[None]:
+    def _mine(self) -> threading.Lock:
+        """Return the lock on what this process holds. Not a generator: Ctrl-C can strike as one ends, and it would hold
+        the lock until the error is forgotten, while the next step of that very thread waits for it.
+        """
         if self._orphaned:
             raise StoreRefused(
                 f"{self.folder}: this process was forked from the one that holds these locks. Open the store again"
             )
-        with self._lock:
-            yield
+        return self._lock
 
     def _path(self, process: int) -> Path:
         return self.folder / f"{process:016x}.lock"

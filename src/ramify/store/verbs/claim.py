@@ -219,8 +219,11 @@ class Claiming:
         taken: list[SegmentRow] = []
         if limit < 1:
             return taken
-        for row in merge(self._ready(), self._fresh, key=_PLACE) if self._fresh else self._ready():
-            limit = self._take(row, limit, taken)
+        rows = merge(self._ready(), self._fresh, key=_PLACE) if self._fresh else self._ready()
+        # First what follows the one whose turn it was.
+        for row in chain((None,), rows):
+            if row is not None:
+                limit = self._take(row, limit, taken)
             while limit > 0 and (behind := self._behind()) is not None:
                 limit = self._take(behind, limit, taken)
             if limit < 1 or self._waiting_room < 1:
@@ -230,6 +233,10 @@ class Claiming:
     def _take(self, row: SegmentRow, limit: int, taken: list[SegmentRow], most: int | None = None) -> int:
         """Claim pieces of a row, as much as may be taken, or `most` of them; how many more tasks are wanted then."""
         if row.state is not SegmentState.READY or limit < 1 or self._rooms.of(row.run, limit) < 1:
+            return limit
+        if self._few.get(row.kind, limit) < 1 and self._places.of(row):
+            # It stays whole as well: a row of several lanes comes apart when it is taken from.
+            self._rooms.enough.add((row.kind, row.queue))
             return limit
         for piece in self._apart(row) if self._places.are_any else (row,):
             while limit > 0 and piece.state is SegmentState.READY and self._rooms.of(piece.run, limit) > 0:
@@ -252,7 +259,7 @@ class Claiming:
             return (row,)
         if row.last - row.first >= MASK_WIDTH:
             # What is left of a wide row comes apart when a claim meets it.
-            whole = row.split(row.first + MASK_WIDTH)
+            whole = row.split_off(row.first + MASK_WIDTH)
             if row.id and row.id not in self._cut:
                 self._cut.add(row.id)
                 changes.cut.append(row)
@@ -260,6 +267,8 @@ class Claiming:
         elif row.id:
             changes.dropped.append(row)
             self._touched[row.id] = row
+            self._places.leave(row, row.line)
+            row.without_line()
         else:
             changes.segments.remove(row)
         lanes = self._tables.lanes_of(whole.first, whole.last) if new is None else _new_lanes(changes, row.span)
@@ -364,7 +373,6 @@ class Claiming:
         if is_limited:
             limit = min(limit, self._few.get(row.kind, limit))
             if limit < 1:
-                self._rooms.enough.add((row.kind, row.queue))
                 return None
             limit = places.room(row, limit)
             if limit < 1:

@@ -128,7 +128,7 @@ def _tell(tables: Tables, changes: Changes, span: SpanRow, row: SegmentRow, task
 def around(changes: Changes, row: SegmentRow, task: int) -> SegmentRow:
     """A row of maskable width that holds `task`, split off a wider one if need be."""
     while row.last - row.first + 1 > MASK_WIDTH:
-        head = row.split(row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH))
+        head = row.split_off(row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH))
         changes.segments.append(head)
         if row.id and (not changes.cut or changes.cut[-1] is not row):
             changes.cut.append(row)
@@ -155,7 +155,7 @@ def cut_out(changes: Changes, row: SegmentRow, first: int, last: int) -> int:
             take_out(changes, row, tasks)
         return len(tasks)
     if row.first < first:
-        changes.segments.append(row.split(first))
+        changes.segments.append(row.split_off(first))
     if row.last <= last:
         changes.dropped.append(row)
         return row.count

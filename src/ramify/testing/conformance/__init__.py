@@ -54,6 +54,7 @@ FILES = (
     "bounds",
     "limits",
     "rates",
+    "leaving_lines",
     "lines",
     "cancel",
     "cancel_tasks",
