@@ -14,11 +14,12 @@ from tests.store.sqlite.real import with_own_mounts
 READS = (
     "crons", "gates", "health", "jobs", "limits", "locks",
     "status", "runs", "tasks", "errors", "events walk", "why 3", "logs", "doctor --full", "backup {out}", "show etl",
+    "topics", "follow ramify.failures --no-wait",
 )  # fmt: skip
 CHANGES = (
     "pause walk", "resume walk", "cancel walk", "retry walk --failed", "resolve 3 --skip", "drain 7", "vacuum",
     "forget walk", "answer walk gate 1", "crons pause walk", "crons remove walk", "limits set api 5",
-    "limits reset api", "unlock report --reason x",
+    "limits reset api", "unlock report --reason x", "topics replay bill --since 0", "topics remove bill",
 )  # fmt: skip
 
 #: Makes a store, and is killed or leaves it in order.
@@ -74,8 +75,8 @@ def test_every_command_that_looks_works_on_a_read_only_file_system(
     lines = [line.format(out=out) for line in (*READS, *CHANGES)]
     told = with_own_mounts(SCRIPT, tmp_path / "mounted", how, *lines).splitlines()
     looked, changed = told[: len(READS)], told[len(READS) :]
-    # Work is ready, and nobody works.
-    codes = dict.fromkeys((line.split()[0] for line in READS), "0") | {"health": "1", "doctor": "1"}
+    # Work is ready, and nobody works. To this topic nothing was published.
+    codes = dict.fromkeys((line.split()[0] for line in READS), "0") | {"health": "1", "doctor": "1", "follow": "2"}
     assert [line.split()[:2] for line in looked] == list(map(list, codes.items())), told
     assert [line.split()[:2] for line in changed] == [[line.split()[0], "3"] for line in CHANGES], told
     assert all("read-only" in line for line in changed)

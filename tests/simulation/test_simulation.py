@@ -85,7 +85,7 @@ def test_in_stories_of_the_second_half_roots_wait_for_each_other_by_every_rule()
 
 def test_in_stories_of_the_second_half_branches_grow_inside_of_branches() -> None:
     nested = 0
-    for number in range(40):
+    for number in range(200):
         nodes = World(LINKED + number).tree.nodes
         inside = {each for node in nodes for each in node.grown}
         nested += sum(bool(nodes[each].grown) for each in inside)

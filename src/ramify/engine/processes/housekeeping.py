@@ -61,11 +61,14 @@ class Housekeeping:
         while self._has_news.wait():
             self._has_news.clear()
             is_over = self._over.is_set()
+            news, self._latest = self._latest, None
             # Why nothing could be claimed is told even if that ends the process: it may be a kind that nobody knows.
-            if self._latest is not None and (not is_over or _is_idle(self._latest)):
-                self._inner.send(self._latest)
-            if is_over or self._over.wait(PAUSE):
+            if news is not None and (not is_over or _is_idle(news)):
+                self._inner.send(news)
+            if is_over:
                 return
+            # If it is over by then, the last news is told all the same.
+            self._over.wait(PAUSE)
 
 
 def _is_idle(signal: Signal) -> bool:
