@@ -310,8 +310,9 @@ class _Waiting:
         self._firsts = [row.first for row in self._new]
         stored = [task for task in tasks if self._made(task) is None] if self._new else tasks
         #: As the verb has left them, where it has taken tasks out already.
-        known = {row.id: row for row in changes.masked}
-        self._stored = [known.get(row.id, row) for row in tables.covering(stored)] if stored else []
+        known, gone = {row.id: row for row in changes.masked}, {row.id for row in changes.dropped}
+        covering = (row for row in tables.covering(stored) if row.id not in gone) if stored else ()
+        self._stored = [known.get(row.id, row) for row in covering]
         self._near: list[SegmentRow] = []
         self._next = 0
 

@@ -318,3 +318,16 @@ def what_is_staged_below_is_covered_once_it_is_published(house: House) -> None:
     house.store.cancel(run, root.tasks[0], below=True)
     worker.done(root, publish=[staged.first])
     assert house.offered() == []
+
+
+@case("cancel")
+def a_task_that_waits_for_itself_can_be_cancelled(house: House) -> None:
+    """A member that lost its key to the task of its join is waited for as that task."""
+    waits = house.tasks(1, waits=True, keys=[b"a"], hold=Hold.UNIQUE)
+    member = house.tasks(1, join=waits.first, keys=[b"a"], hold=Hold.UNIQUE)
+    run = house.any_run(house.tasks(1), endless=True)
+    house.add(run, waits, member, joins=[NewJoins.one(waits.first, 1)])
+    assert house.row_of(waits.first).first == waits.first
+    assert house.store.cancel(run, waits.first) is Settled.CERTAIN
+    assert waits.first not in house.offered()
+    assert house.ended(waits.first) is Status.CANCELLED
