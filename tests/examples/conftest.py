@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -55,6 +57,43 @@ class Example:
             child.kill()
             _, err = child.communicate(timeout=LONG)
         assert child.returncode == -signal.SIGKILL, f"it ended before it could be killed: {err}"
+
+
+class Server:
+    """A web app of the examples under uvicorn, in a process of its own and on a free port of loopback."""
+
+    def __init__(self, app: str, folder: Path, **env: str) -> None:
+        descriptor, log = tempfile.mkstemp(".log", dir=folder)
+        self._log = Path(log)
+        command = [sys.executable, "-m", "uvicorn", "--app-dir", "examples", "--port", "0", f"{app}:app"]
+        attempt_env = {**os.environ, "TMPDIR": str(folder), **env}
+        with open(descriptor, "w") as out:
+            self.process = subprocess.Popen(command, cwd=ROOT, env=attempt_env, stdout=out, stderr=out)
+
+    @property
+    def log(self) -> str:
+        """All that it has printed."""
+        return self._log.read_text()
+
+    @property
+    def address(self) -> str:
+        """Its address, once it answers."""
+        wait_until(lambda: "running on http" in self.log or self.process.poll() is not None)
+        found = re.search(r"running on (http://\S+)", self.log)
+        assert found is not None, self.log
+        return found[1]
+
+    def end(self, by: signal.Signals) -> None:
+        """Send it a signal, and check that it ends by that one, with nothing broken."""
+        self.process.send_signal(by)
+        # uvicorn raises the signal again once it has shut down.
+        assert self.process.wait(LONG) == -by, self.log
+        assert "Traceback" not in self.log, self.log
+
+    def close(self) -> None:
+        """Kill it if it still runs."""
+        self.process.kill()
+        self.process.wait()
 
 
 @pytest.fixture

@@ -40,8 +40,10 @@ def has_begun(store: Store) -> bool:
 # without arguments
 
 
-# The web app does not end by itself.
-@pytest.mark.parametrize("name", sorted({each.stem for each in (ROOT / "examples").glob("*.py")} - {"fastapi_app"}))
+WEB_APPS = {"fastapi_app", "service", "service_feed"}  # They do not end by themselves.
+
+
+@pytest.mark.parametrize("name", sorted({each.stem for each in (ROOT / "examples").glob("*.py")} - WEB_APPS))
 def test_every_example_runs_without_arguments_and_again(example: Find, name: str) -> None:
     assert example(name).run()
     assert example(name).run()

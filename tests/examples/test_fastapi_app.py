@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,7 +16,7 @@ from click.testing import CliRunner
 from ramify.cli.main import main
 from ramify.model.event import Status
 from ramify.store.open import open_store
-from tests.examples.conftest import LONG, ROOT, wait_until
+from tests.examples.conftest import LONG, Server, wait_until
 
 Wanted = dict[str, str | int]
 ANN: Wanted = {"customer": "ann", "days": 60}
@@ -38,24 +34,13 @@ class Site:
     @contextmanager
     def served(self, ends_by: signal.Signals) -> Iterator[httpx.Client]:
         """Start a server on a free port; when the block is left, it gets the signal and ends by it."""
-        log = self._folder / "server.log"
-        command = [sys.executable, "-m", "uvicorn", "--app-dir", "examples", "--port", "0", "fastapi_app:app"]
-        attempt_env = {**os.environ, "TMPDIR": str(self._folder)}
-        with log.open("w") as out:
-            child = subprocess.Popen(command, cwd=ROOT, env=attempt_env, stdout=out, stderr=out)
+        server = Server("fastapi_app", self._folder)
         try:
-            wait_until(lambda: _address(log.read_text()) or child.poll() is not None)
-            address = _address(log.read_text())
-            assert address is not None, log.read_text()
-            with httpx.Client(base_url=address, timeout=LONG, trust_env=False) as client:
+            with httpx.Client(base_url=server.address, timeout=LONG, trust_env=False) as client:
                 yield client
-                child.send_signal(ends_by)
-            # uvicorn raises the signal again once it has shut down.
-            assert child.wait(LONG) == -ends_by, log.read_text()
-            assert "Traceback" not in log.read_text()
+                server.end(ends_by)
         finally:
-            child.kill()
-            child.wait()
+            server.close()
 
     def statuses(self) -> dict[int, list[Status]]:
         """What the log says of each report."""
@@ -71,11 +56,6 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
-
-
-def _address(log: str) -> str | None:
-    found = re.search(r"running on (http://\S+)", log)
-    return None if found is None else found[1]
 
 
 def post(client: httpx.Client, wanted: Wanted, **query: Any) -> dict[str, Any]:
