@@ -1,7 +1,8 @@
 """The changes of `service.py`, live in the browser: `uvicorn --app-dir examples service_feed:app --port 8002`.
 
 It is a process of its own, which reads the same store and works on nothing. /feed is a stream of server-sent events and
-needs nothing but uvicorn; /live is a web socket, for which uvicorn needs `pip install websockets`.
+needs nothing but uvicorn; /live is a web socket, for which uvicorn needs `pip install websockets`. Add
+`--timeout-graceful-shutdown 5`, so that a stop does not wait for browsers that listen.
 
     curl -N "localhost:8002/feed?since=0"       # all changes that are kept, and those to come
     curl -N "localhost:8002/feed?since=17"      # those after number 17

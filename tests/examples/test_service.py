@@ -38,6 +38,8 @@ class Service:
         self.servers: list[Server] = []
         self.killed: Server | None = None
         self._turns = count()
+        #: A connection for each request: one that is kept may be closed as the next request is sent.
+        self._client = httpx.Client(timeout=LONG, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
     def start(self, app: str = "service") -> Server:
         """Start one more process."""
@@ -52,7 +54,7 @@ class Service:
         def is_answered() -> bool:
             server = self.servers[next(self._turns) % len(self.servers)]
             try:
-                answer = httpx.request(method, server.address + path, params=query, timeout=LONG, trust_env=False)
+                answer = self._client.request(method, server.address + path, params=query)
             except httpx.TransportError:
                 assert server is self.killed, server.log
             else:
@@ -69,11 +71,14 @@ class Service:
         assert first["job"] == again["job"]
         assert not again["new"]
 
-    def buy(self, order: str) -> None:
-        """Open an order, and add to it at once and later."""
+    def open(self, order: str) -> None:
+        """Open an order, and add to it at once."""
         self.put(f"/orders/{order}")
         for item in EARLY:
             self.put(f"/orders/{order}/lines/{item}", item=item)
+
+    def extend(self, order: str) -> None:
+        """Add to an order once it is open."""
         wait_until(lambda: self.ask("GET", f"/orders/{order}").status_code == 200)
         if order in ODD:
             assert self.ask("PUT", f"/orders/{order}/lines/moon", item="moon").status_code == 202
@@ -91,11 +96,6 @@ class Service:
         def is_killed() -> bool:
             server = victim()
             if server is None:
-                return False
-            server.process.send_signal(signal.SIGSTOP)
-            if victim() is not server:
-                # Its order was open by then.
-                server.process.send_signal(signal.SIGCONT)
                 return False
             self.killed = server
             server.end(signal.SIGKILL)
@@ -122,6 +122,7 @@ class Service:
         """Leave no process behind."""
         for server in self.servers:
             server.close()
+        self._client.close()
         self.engine.close()
 
 
@@ -135,13 +136,16 @@ def service(tmp_path: Path) -> Iterator[Service]:
 def test_nothing_is_lost_and_nothing_done_twice_though_a_process_is_killed_in_the_middle(service: Service) -> None:
     for server in (service.start(), service.start()):
         assert server.address
-    with ThreadPoolExecutor(len(ORDERS)) as clients:
-        buying = [clients.submit(service.buy, order) for order in ORDERS]
+    with ThreadPoolExecutor(8) as clients:
+        list(clients.map(service.open, ORDERS))
+    # Two at a time: clients that poll slow down whoever looks for the moment of the kill.
+    with ThreadPoolExecutor(2) as clients:
+        extending = [clients.submit(service.extend, order) for order in ORDERS]
         wait_until(lambda: len(service.changes()) > len(EARLY))
         service.kill_one_that_opens_an_order()
-        assert not all(each.done() for each in buying), "the clients were done before"
+        assert not all(each.done() for each in extending), "the clients were done before"
         service.start()
-        for each in buying:
+        for each in extending:
             each.result()
 
     items = EARLY + LATE
