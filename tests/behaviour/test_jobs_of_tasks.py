@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from msgspec import json
@@ -55,6 +56,20 @@ def test_a_task_that_fails_enqueues_nothing(bench: Workbench) -> None:
     bench.drain(raising=False)
     assert (job.state, trace) == (JobState.FAILED, ["ann"])
     assert engine._runtime.store.reads.find_run("jobs/mail") is None
+
+
+def test_of_tasks_that_run_one_after_the_other_each_enqueues_its_own_jobs(bench: Workbench) -> None:
+    """Tasks that are this quick come to a worker many at a time."""
+
+    def write(number: int) -> None:
+        current().enqueue(post.of(f"{number}"))
+        if number % 2:
+            raise Fatal("no ink")
+
+    acts.update({f"{number}": partial(write, number) for number in range(200)})
+    engine.enqueue_many([letter.of(f"{number}") for number in range(200)])
+    bench.drain(raising=False)
+    assert sorted(map(int, _in_queue("mail"))) == list(range(0, 200, 2))
 
 
 def test_each_attempt_begins_with_no_jobs(bench: Workbench) -> None:

@@ -69,7 +69,7 @@ class LatestTasks:
         before = {key: self._before(key, now) for key in keys}
         pending = self._pending([latest.task for latest in before.values() if latest.task])
         version, first = self._host.reserve_ids(len(keys)), self._host.reserve_ids(len(page))
-        # Those that wait for nothing come first: then the ids of both kinds are contiguous.
+        # Tasks that wait for nothing come first: then the ids of both kinds are contiguous.
         heads = [some[0] for key, some in keys.items() if before[key].task not in pending]
         free: list[_Placed] = list(enumerate(heads, first))
         given = {id(each): task for task, each in free}

@@ -244,7 +244,7 @@ class Runtime:
         if settings.runs is None or limits_of(self.tasks) or self.queue_limits:
             self.declare_limits(handlers)
         else:
-            # What a program has lifted that only runs something is no reason to read before it begins.
+            # A limit that was lifted can wait in a program that only runs something: it need not read before it begins.
             late.append(_once(partial(self.declare_limits, handlers)))
         others = Others(self, handlers, settings.launched)
         library = StoreLibrary(self.store, handlers, self.resources(), others, known)

@@ -240,7 +240,7 @@ class ClaimPolicy:
             return frozenset(), frozenset()
         full: list[Where] = []
         if any(many and limits.may_limit(kind) for kind, many in self._leases.unleased.items()):
-            # Of lanes there may be thousands, and this is asked in every step.
+            # There may be thousands of lanes, and each step asks this.
             full += (
                 (kind, lane)
                 for (kind, lane), many in self._leases.waiting.items()
